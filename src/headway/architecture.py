@@ -1,0 +1,262 @@
+"""What a model looks like, as data; and the one place where parts are put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeVar
+
+from torch import nn
+
+from headway.initialisation import initialise
+from headway.models import EncoderDecoder, LanguageModel, TextEncoder
+from headway.parts.attention import Attention
+from headway.parts.blocks import DecoderBlock, EncoderBlock
+from headway.parts.dropout import Dropout
+from headway.parts.embedding import Embedding
+from headway.parts.feed_forward import FeedForward, Relu
+from headway.parts.heads.vocabulary import VocabularyHead
+from headway.parts.kernels import Fused, Kernel, Mixing
+from headway.parts.norms import LayerNorm, Norm
+from headway.parts.positions import NoPositions, Position, Positions, Sinusoidal
+from headway.parts.residuals import Post, Residual
+from headway.parts.size import Size
+from headway.parts.stacks import Decoder, Encoder, Stack
+
+S = TypeVar("S", bound=Stack)
+
+LARGEST = {"layers": 100, "width": 16_384, "vocabulary": 1_000_000, "longest": 1_000_000}
+
+
+@dataclass(frozen=True)
+class Design:
+    """What every kind of model shares: how one layer is made."""
+
+    section: ClassVar[bool] = True
+
+    width: int = 512  # width of every vector between layers
+    heads: int = 8  # attention heads of each layer
+    key_heads: int | None = None  # key and value heads; fewer than heads: grouped attention; unset: as many
+    head_width: int | None = None  # width of one head; unset: width / heads
+    feed_forward: FeedForward = Relu()  # relu, gelu or swiglu
+    positions: Position = (
+        Sinusoidal()
+    )  # none, sinusoidal, learned, rotary, alibi, bucketed, transformer_xl, tener
+    attention: Mixing = Fused()  # fused, softmax (written out), linear or linformer
+    norm: Norm = LayerNorm()  # layer, rms or batch
+    residual: Residual = Post()  # post (the paper's), pre, sandwich, deep or rezero
+    dropout: float = 0.1  # on every sublayer's output and on the embeddings
+    attention_dropout: float = 0.0  # on attention weights
+    bias: bool = True  # biases in attention and feed-forward layers
+    scale_embedding: bool = True  # multiply embeddings by the root of the width
+    output_bias: bool = False  # a bias for every piece of the vocabulary
+    longest: int = 1024  # longest sequence, for learned positions and linformer
+
+    def __post_init__(self) -> None:
+        check_range("width", self.width, LARGEST["width"])
+        check_range("heads", self.heads, self.width)
+        check_range("longest", self.longest, LARGEST["longest"])
+        if self.head_width is None and self.width % self.heads:
+            raise ValueError(
+                f"width is {self.width} and heads is {self.heads}: width must be a multiple of heads, or set head_width"
+            )
+        for name in ("dropout", "attention_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0 and less than 1")
+
+    def size(self, encoder_layers: int = 0, decoder_layers: int = 0) -> Size:
+        return Size(
+            width=self.width,
+            heads=self.heads,
+            key_heads=self.key_heads or self.heads,
+            head_width=self.head_width or self.width // self.heads,
+            encoder_layers=encoder_layers,
+            decoder_layers=decoder_layers,
+            longest=self.longest,
+        )
+
+
+def check_range(name: str, value: int, largest: int) -> None:
+    if not 1 <= value <= largest:
+        raise ValueError(f"{name} is {value}; it must be from 1 to {largest}")
+
+
+@dataclass(frozen=True)
+class EncoderDecoderDesign(Design):
+    """The paper's model: an encoder reads, a decoder writes."""
+
+    kind: Literal["encoder_decoder"] = "encoder_decoder"
+    encoder_layers: int = 6  # layers that read
+    decoder_layers: int = 6  # layers that write
+    encoder_attention: Mixing | None = None  # another kernel for the encoder; unset: the same
+    cross_attention: Mixing = Fused()  # how the decoder reads the source: fused, softmax or linear
+    tie: Literal["all", "output", "none"] = (
+        "all"  # share embeddings: source, target and output; target and output
+    )
+    reads: Literal["last", "each"] | tuple[int, ...] = (
+        "last"  # encoder layer each decoder layer reads: last, its own, or a list
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("encoder_layers", self.encoder_layers, LARGEST["layers"])
+        check_range("decoder_layers", self.decoder_layers, LARGEST["layers"])
+        self.read_layers()
+        check_pair(self.positions, self.attention, self.size(), causal=True)
+        check_pair(self.positions, self.encoder_attention or self.attention, self.size(), causal=False)
+
+    def read_layers(self) -> tuple[int, ...]:
+        """For every decoder layer, the encoder layer it looks at."""
+        last = self.encoder_layers - 1
+        if self.reads == "last":
+            return (last,) * self.decoder_layers
+        if self.reads == "each":
+            return tuple(min(layer, last) for layer in range(self.decoder_layers))
+        if len(self.reads) != self.decoder_layers or not all(0 <= layer <= last for layer in self.reads):
+            raise ValueError(
+                f"reads is {list(self.reads)}; it needs one encoder layer from 0 to {last} "
+                f"for each of {self.decoder_layers} decoder layers"
+            )
+        return tuple(self.reads)
+
+    def build(self, source_vocabulary: int, target_vocabulary: int | None = None) -> EncoderDecoder:
+        target_vocabulary = target_vocabulary or source_vocabulary
+        size = self.size(self.encoder_layers, self.decoder_layers)
+        embeddings, head = self.vocabularies(source_vocabulary, target_vocabulary)
+        encoder = encoder_stack(self, size, self.encoder_layers, self.encoder_attention or self.attention)
+        decoder = decoder_stack(self, size, self.cross_attention)
+        model = EncoderDecoder(embeddings, encoder, decoder, head, self.read_layers())
+        initialise(model, {encoder: self.residual.gain(size, False), decoder: self.residual.gain(size, True)})
+        return model
+
+    def vocabularies(self, source: int, target: int) -> tuple[tuple[Embedding, Embedding], VocabularyHead]:
+        check_range("vocabulary", max(source, target), LARGEST["vocabulary"])
+        if self.tie == "all" and source != target:
+            raise ValueError(
+                f'tie = "all" needs one vocabulary for both sides, not {source} and {target}; '
+                'learn it jointly, or set tie = "output"'
+            )
+        written = Embedding(target, self.width, self.scale_embedding)
+        read = written if self.tie == "all" else Embedding(source, self.width, self.scale_embedding)
+        return (read, written), output_head(written, self.tie != "none", self.output_bias)
+
+
+@dataclass(frozen=True)
+class LanguageModelDesign(Design):
+    """One stack that looks back only."""
+
+    kind: Literal["language_model"] = "language_model"
+    layers: int = 6  # layers of the stack
+    memory: int = 0  # tokens remembered from earlier segments (Transformer-XL)
+    tie: bool = True  # the output uses the embedding's matrix
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("layers", self.layers, LARGEST["layers"])
+        if self.memory < 0:
+            raise ValueError(f"memory is {self.memory}; it must not be negative")
+        check_pair(self.positions, self.attention, self.size(), causal=True)
+
+    def build(self, vocabulary: int) -> LanguageModel:
+        check_range("vocabulary", vocabulary, LARGEST["vocabulary"])
+        size = self.size(decoder_layers=self.layers)
+        embedding = Embedding(vocabulary, self.width, self.scale_embedding)
+        stack = encoder_stack(self, size, self.layers, self.attention)
+        model = LanguageModel(
+            embedding, stack, output_head(embedding, self.tie, self.output_bias), self.memory
+        )
+        initialise(model, {stack: self.residual.gain(size, True)})
+        return model
+
+
+@dataclass(frozen=True)
+class TextEncoderDesign(Design):
+    """One stack that looks everywhere, for tagging and classification."""
+
+    kind: Literal["encoder"] = "encoder"
+    layers: int = 6  # layers of the stack
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("layers", self.layers, LARGEST["layers"])
+        check_pair(self.positions, self.attention, self.size(), causal=False)
+
+    def build(self, vocabulary: int) -> TextEncoder:
+        check_range("vocabulary", vocabulary, LARGEST["vocabulary"])
+        size = self.size(encoder_layers=self.layers)
+        stack = encoder_stack(self, size, self.layers, self.attention)
+        model = TextEncoder(Embedding(vocabulary, self.width, self.scale_embedding), stack)
+        initialise(model, {stack: self.residual.gain(size, False)})
+        return model
+
+
+Model = EncoderDecoderDesign | LanguageModelDesign | TextEncoderDesign
+
+# ---------------------------------------------------------------- assembly
+
+
+def encoder_stack(design: Design, size: Size, layers: int, mixing: Mixing) -> Encoder:
+    decoder = size.encoder_layers == 0
+    shared = design.positions.build(size)
+
+    def block() -> nn.Module:
+        attention = attend(design, size, layer_positions(design, size, shared), mixing)
+        return EncoderBlock(
+            attention, design.feed_forward.build(size, design.bias), around(design, size, 2, decoder)
+        )
+
+    return finish(Encoder, design, shared, [block() for _ in range(layers)])
+
+
+def decoder_stack(design: Design, size: Size, cross: Mixing) -> Decoder:
+    shared = design.positions.build(size)
+
+    def block() -> nn.Module:
+        own = attend(design, size, layer_positions(design, size, shared), design.attention)
+        source = attend(design, size, NoPositions().build(size), cross)
+        feed = design.feed_forward.build(size, design.bias)
+        return DecoderBlock(own, source, feed, around(design, size, 3, decoder=True))
+
+    return finish(Decoder, design, shared, [block() for _ in range(size.decoder_layers)])
+
+
+def finish(kind: type[S], design: Design, shared: Positions, blocks: list[nn.Module]) -> S:
+    last_norm = design.norm.build(design.width) if design.residual.last_norm else None
+    return kind(shared, blocks, last_norm, Dropout(design.dropout))
+
+
+def layer_positions(design: Design, size: Size, shared: Positions) -> Positions:
+    return design.positions.build(size) if shared.per_layer else shared
+
+
+def attend(design: Design, size: Size, positions: Positions, mixing: Mixing) -> Attention:
+    return Attention(size, positions, mixing.build(size, design.attention_dropout), design.bias)
+
+
+def around(design: Design, size: Size, count: int, decoder: bool) -> list[nn.Module]:
+    return [design.residual.build(design.norm, size, design.dropout, decoder) for _ in range(count)]
+
+
+def output_head(embedding: Embedding, tied: bool, bias: bool) -> VocabularyHead:
+    weight = embedding.weight if tied else nn.Parameter(embedding.weight.detach().clone())
+    return VocabularyHead(weight, bias)
+
+
+def check_pair(position: Position, mixing: Mixing, size: Size, causal: bool) -> None:
+    """Refuse a pair that would be wrong, with the reason."""
+    small = Size(2 * size.heads, size.heads, size.heads, 2, longest=2)
+    positions: Positions = position.build(small)
+    kernel: Kernel = mixing.build(small, 0.0)
+    if positions.adds_bias and not kernel.biased:
+        raise ValueError(f"{mixing.kind} attention cannot use {position.kind}: it adds a bias to scores")
+    if positions.rotates and not kernel.rotated:
+        raise ValueError(f"{mixing.kind} attention cannot use {position.kind}: it rotates queries and keys")
+    if causal and not kernel.causal:
+        raise ValueError(
+            f"{mixing.kind} attention cannot hide the future; use it in the encoder (encoder_attention)"
+        )
+    if positions.scaled is not None and positions.scaled != kernel.scaled:
+        need = (
+            "divides scores by the root of the head width" if positions.scaled else "leaves scores unscaled"
+        )
+        hint = f'attention = {{ kind = "fused", scaled = {str(positions.scaled).lower()} }}'
+        raise ValueError(f"{position.kind} positions need attention that {need}: set {hint}")

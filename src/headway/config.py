@@ -1,0 +1,249 @@
+"""Frozen dataclasses <-> TOML. A configuration is data with types, checked once, saved beside the weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import json
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from headway.errors import UsageError
+
+Config = TypeVar("Config")
+Override = tuple[str, str]
+
+# ---------------------------------------------------------------- reading
+
+
+def load(kind: type[Config], path: Path, overrides: list[str] | None = None) -> Config:
+    """Read a TOML file into the dataclass `kind`; `overrides` are `key.path=value` in TOML's own spelling."""
+    return from_dict(kind, read_toml(path, overrides), where=str(path))
+
+
+def read_toml(path: Path, overrides: list[str] | None = None) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: not valid TOML: {error}") from None
+    return override(table, overrides or [])
+
+
+def override(table: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
+    """Apply `training.steps=500`; what does not parse as a TOML value is taken as a string."""
+    for item in overrides:
+        key, equals, text = item.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"--set {item}: write it as key=value, for example training.steps=500")
+        *parents, last = key.strip().split(".")
+        place = table
+        for parent in parents:
+            place = place.setdefault(parent, {})
+            if not isinstance(place, dict):
+                raise UsageError(f"--set {item}: {parent} is a value, not a table")
+        place[last] = _value(text.strip())
+    return table
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def from_dict(kind: type[Config], table: Mapping[str, Any], where: str = "configuration") -> Config:
+    _check_names(kind, table, where, ())
+    try:
+        return _adapter(kind).validate_python(table)
+    except ValidationError as error:
+        raise UsageError(f"{where}: {_first_line(kind, error)}") from None
+
+
+@cache
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _first_line(kind: type[Any], error: ValidationError) -> str:
+    """Say the first problem in one line, with the kinds of unions left out of the path."""
+    problem = error.errors(include_url=False)[0]
+    names = [str(part) for part in problem["loc"]]
+    known = set(_all_field_names(kind))
+    path = ".".join(name for name in names if name in known or name.isdigit()) or "configuration"
+    message = problem["msg"].removeprefix("Value error, ")
+    given = problem["input"]
+    if problem["type"] == "value_error" and not isinstance(given, str | int | float | bool):
+        return message if path == "configuration" else f"{path}: {message}"
+    return f"{path} is {given!r}: {message[:1].lower()}{message[1:]}"
+
+
+# ---------------------------------------------------------------- names: unknown keys and kinds
+
+
+def _check_names(kind: Any, value: Any, where: str, path: tuple[str, ...]) -> None:
+    """Refuse unknown keys and unknown kinds, naming the nearest known one."""
+    members = list(_dataclasses_in(kind))
+    if isinstance(value, list | tuple):
+        inner = [a for a in typing.get_args(kind) if a is not Ellipsis]
+        for index, item in enumerate(value):
+            for a in inner[:1]:
+                _check_names(a, item, where, (*path, str(index)))
+        return
+    if not members or not isinstance(value, Mapping):
+        return
+    chosen = _choose(members, value, where, path)
+    hints = _hints(chosen)
+    for key, inner in value.items():
+        if key not in hints:
+            raise UsageError(f"{where}: unknown key {_dotted(path, key)}; {_suggest(key, list(hints))}")
+        _check_names(hints[key], inner, where, (*path, key))
+
+
+def _choose(members: list[Any], value: Mapping[str, Any], where: str, path: tuple[str, ...]) -> Any:
+    by_kind = {_kind(member): member for member in members if _kind(member)}
+    if len(members) == 1 or not by_kind:
+        chosen = members[0]
+        given = value.get("kind")
+        if given is None or given == _kind(chosen) or _kind(chosen) is None:
+            return chosen
+    given = value.get("kind")
+    if given in by_kind:
+        return by_kind[given]
+    here = _dotted(path, "kind")
+    choice = f"choose one of {', '.join(sorted(by_kind))}"
+    raise UsageError(
+        f"{where}: {here} is missing; {choice}"
+        if given is None
+        else f"{where}: {here} is {given!r}; {choice}"
+    )
+
+
+def _suggest(key: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"{hint}known here: {', '.join(known)}"
+
+
+def _dotted(path: tuple[str, ...], key: str) -> str:
+    return ".".join((*path, key))
+
+
+def _kind(member: Any) -> str | None:
+    return next((field.default for field in dataclasses.fields(member) if field.name == "kind"), None)
+
+
+def _dataclasses_in(annotation: Any) -> Iterator[Any]:
+    if dataclasses.is_dataclass(annotation):
+        yield annotation
+    elif typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated):
+        for argument in typing.get_args(annotation):
+            yield from _dataclasses_in(argument)
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+def _all_field_names(kind: Any) -> Iterator[str]:
+    for name, hint in _hints(kind).items():
+        yield name
+        inner = [hint, *typing.get_args(hint)]
+        for member in {m for a in inner for m in _dataclasses_in(a)}:
+            yield from _all_field_names(member)
+
+
+# ---------------------------------------------------------------- writing
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Plain values, unset ones left out, as TOML knows no null."""
+    fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    return {name: _plain(value) for name, value in fields.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return to_dict(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def dump(config: Any) -> str:
+    """A complete TOML text: every field, with the comment that stands beside it in the code."""
+    return "\n".join(_table_lines(config, ())).strip() + "\n"
+
+
+def _table_lines(config: Any, path: tuple[str, ...]) -> Iterator[str]:
+    comments = field_comments(type(config))
+    tables: list[tuple[str, Any]] = []
+    for field in sorted(dataclasses.fields(config), key=lambda field: field.name != "kind"):
+        value, comment = getattr(config, field.name), comments.get(field.name, "")
+        if dataclasses.is_dataclass(value) and _is_section(value):
+            tables.append((field.name, value))
+            continue
+        note = f"  # {comment}" if comment else ""
+        yield (
+            f"# {field.name} ={note or ' unset'}" if value is None else f"{field.name} = {_toml(value)}{note}"
+        )
+    for name, value in tables:
+        yield ""
+        yield from (f"# {line}" for line in (inspect.getdoc(value) or "").splitlines()[:1])
+        yield f"[{_dotted(path, name)}]"
+        yield from _table_lines(value, (*path, name))
+
+
+def _is_section(value: Any) -> bool:
+    """Parts fit on one line; whole chapters of a run get a table of their own."""
+    return getattr(type(value), "section", False)
+
+
+def _toml(value: Any) -> str:
+    if dataclasses.is_dataclass(value):
+        return "{ " + ", ".join(f"{k} = {_toml(v)}" for k, v in to_dict(value).items()) + " }"
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_key(k)} = {_toml(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+
+
+@cache
+def field_comments(kind: type[Any]) -> dict[str, str]:
+    """The comment at the end of each field's line: written once, read in the code and in the TOML."""
+    comments: dict[str, str] = {}
+    for member in reversed(kind.__mro__):
+        if dataclasses.is_dataclass(member):
+            lines = inspect.getsource(member).splitlines()
+            found = (re.match(r"    (\w+):[^#]*#\s*(.+)$", line) for line in lines)
+            comments |= {match[1]: match[2] for match in found if match}
+    return comments
+
+
+def schema(kind: type[Any]) -> dict[str, Any]:
+    """A JSON schema, for editors that complete and check TOML."""
+    return _adapter(kind).json_schema()

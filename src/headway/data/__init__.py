@@ -1,0 +1,1 @@
+"""From files to sentence pairs, checked on the way."""

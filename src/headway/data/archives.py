@@ -1,0 +1,168 @@
+"""Open a file for reading bytes: plain or packed, and never a trap."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import lzma
+import os
+import stat
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO, Protocol, cast
+
+from headway.errors import UsageError
+
+LARGEST_RATIO = 200  # unpacked bytes for one packed byte; text rarely passes 10
+ALWAYS_ALLOWED = 16 << 20  # a small file may unpack to this much, whatever its ratio
+PIECE = 1 << 18  # bytes read at once
+
+# Four bytes of a zst file can stand for 128 KiB, so 512 bytes unpack to at most 16 MiB at a time.
+ZST_PIECE = 512
+
+FOREIGN = {
+    b"PK\x03\x04": "is a zip archive; unpack it first with unzip",
+    b"BZh": "is packed with bzip2; unpack it first with bunzip2",
+    b"7z\xbc\xaf": "is a 7z archive; unpack it first",
+    b"\xff\xfe": "is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8",
+}
+
+
+class Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """A stream of a file's bytes, unpacked if it is gz, xz or zst (told by its first bytes, not its name)."""
+    plain = open_regular(path)
+    start = plain.peek(8)
+    for magic, unpack in UNPACKERS.items():
+        if start.startswith(magic):
+            packed = Unpacked(path, plain, unpack(plain))
+            return cast(BinaryIO, io.BufferedReader(packed, PIECE))
+    return cast(BinaryIO, plain)
+
+
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open a regular file, or say in one line why it cannot be read. A pipe is refused, not waited for."""
+    try:
+        kind = os.stat(path).st_mode
+        if not stat.S_ISREG(kind):
+            raise UsageError(f"{path}: {_say_kind(kind)}; give a regular file, it is read more than once")
+        return cast(io.BufferedReader, open(path, "rb", buffering=PIECE))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: {_say_reason(error)}") from None
+
+
+def refuse_foreign(path: Path, start: bytes) -> None:
+    """Stop at bytes that cannot begin a text: the names alone would not tell."""
+    for magic, reason in FOREIGN.items():
+        if start.startswith(magic):
+            raise UsageError(f"{path}:1: {reason}")
+
+
+def _say_kind(kind: int) -> str:
+    names = {stat.S_IFDIR: "is a directory", stat.S_IFIFO: "is a pipe", stat.S_IFSOCK: "is a socket"}
+    return names.get(stat.S_IFMT(kind), "is a device")
+
+
+def _say_reason(error: OSError | ValueError) -> str:
+    if not isinstance(error, OSError):
+        return f"not a usable file name ({error})"
+    reasons = {
+        errno.ENOENT: "no such file",
+        errno.EACCES: "no permission to read it",
+        errno.ELOOP: "a symbolic link that leads back to itself",
+        errno.ENOTDIR: "part of the path is not a directory",
+    }
+    return reasons.get(error.errno or 0, f"cannot be read: {error.strerror or error}")
+
+
+class Unpacked(io.RawIOBase):
+    """The unpacked bytes of an archive; a cut-off archive or a bomb ends in one clear line."""
+
+    def __init__(self, path: Path, packed: io.BufferedReader, stream: Readable) -> None:
+        self.path, self.packed, self.stream = path, packed, stream
+        self.limit = max(ALWAYS_ALLOWED, LARGEST_RATIO * os.fstat(packed.fileno()).st_size)
+        self.size = 0
+        self.lines = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        try:
+            piece = self.stream.read(len(buffer))
+        except EOFError:
+            raise UsageError(f"{self._where()}: the archive is cut off near here; fetch it again") from None
+        except (OSError, zlib.error, lzma.LZMAError, DamagedError) as error:
+            raise UsageError(f"{self._where()}: the archive is damaged near here ({error})") from None
+        self.size += len(piece)
+        self.lines += piece.count(b"\n")
+        if self.size > self.limit:
+            reason = f"unpacks to more than {LARGEST_RATIO} times its size, more than text can"
+            raise UsageError(f"{self._where()}: {reason}; unpack it by hand if it is trusted")
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        self.packed.close()
+        super().close()
+
+    def _where(self) -> str:
+        return f"{self.path}:{self.lines + 1}"
+
+
+class DamagedError(Exception):
+    """What an unpacker says of bytes it cannot understand."""
+
+
+class Zst:
+    """Unpack zst frames, little by little. (The library's own stream takes a cut-off file for a whole one.)"""
+
+    def __init__(self, packed: BinaryIO) -> None:
+        try:
+            import zstandard
+        except ImportError:
+            raise UsageError(
+                "reading .zst files needs one more package: pip install 'headway[zst]'"
+            ) from None
+        self.packed, self.library = packed, zstandard
+        self.frame = None
+        self.ready = b""
+        self.rest = b""
+
+    def read(self, size: int, /) -> bytes:
+        while not self.ready:
+            piece = self.rest or self.packed.read(ZST_PIECE)
+            if not piece and self.frame is None:
+                return b""
+            if not piece:
+                raise EOFError
+            self.ready = self._unpack(piece)
+        taken, self.ready = self.ready[:size], self.ready[size:]
+        return taken
+
+    def _unpack(self, piece: bytes) -> bytes:
+        frame = self.frame or self.library.ZstdDecompressor().decompressobj()
+        try:
+            text = frame.decompress(piece)
+        except self.library.ZstdError as error:
+            raise DamagedError(str(error)) from None
+        self.rest = frame.unused_data
+        self.frame = None if frame.eof else frame
+        return text
+
+
+def _gz(packed: BinaryIO) -> Readable:
+    return gzip.GzipFile(fileobj=packed)
+
+
+UNPACKERS: dict[bytes, Callable[[BinaryIO], Readable]] = {
+    b"\x1f\x8b": _gz,
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+    b"\x28\xb5\x2f\xfd": Zst,
+}

@@ -1,0 +1,131 @@
+"""The order in which examples are visited: a pure function of the seed and the epoch, evaluated where needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from fractions import Fraction
+
+import numpy as np
+from jaxtyping import Integer, UInt64
+
+ROUNDS = 8  # of the Feistel network: four swaps of the two halves
+WINDOW_EXAMPLES = 200_000  # sorted by length together: enough for tight batches, little to keep in memory
+WINDOW_PIECES = 16_000_000  # the same limit for corpora of long documents
+
+
+@dataclass(frozen=True, order=True)
+class Cursor:
+    """The next batch to train on. Batches of all ranks are counted, so the number of ranks may change."""
+
+    epoch: int = 0
+    window: int = 0  # within the epoch
+    batch: int = 0  # within the window
+
+    def __post_init__(self) -> None:
+        if min(astuple(self)) < 0:
+            raise ValueError(f"cursor {astuple(self)}: epoch, window and batch must not be negative")
+
+
+def seeded(seed: int, *purpose: int) -> np.random.Generator:
+    """Independent random numbers for each purpose, whatever was drawn before."""
+    return np.random.default_rng([seed % 2**64, *purpose])
+
+
+def permute(positions: Integer[np.ndarray, " n"], size: int, key: Sequence[int]) -> Integer[np.ndarray, " n"]:
+    """Where a pseudo-random permutation of range(size) sends each position, with no table of that size.
+
+    A Feistel network over a rectangle of sides `width` and `height`, each near the square root of `size`: every
+    round shifts one coordinate by a hash of the other, which can be undone, so the whole is a bijection of the
+    rectangle. Results outside the range are sent through again (cycle walking) until they fall inside.
+    """
+    if size <= 0:
+        return positions.astype(np.int64)
+    width = int(np.ceil(np.sqrt(size)))
+    height = -(-size // width)
+    keys = np.random.SeedSequence([k % 2**64 for k in key]).generate_state(ROUNDS, np.uint64)
+    result = positions.astype(np.int64)
+    outside = np.arange(len(result))
+    while len(outside):
+        result[outside] = _shuffle_rectangle(result[outside], width, height, keys)
+        outside = outside[result[outside] >= size]
+    return result
+
+
+def _shuffle_rectangle(
+    cells: Integer[np.ndarray, " n"], width: int, height: int, keys: UInt64[np.ndarray, " rounds"]
+) -> Integer[np.ndarray, " n"]:
+    sides = np.array([width, height], np.uint64)
+    column, row = cells.astype(np.uint64) % sides[0], cells.astype(np.uint64) // sides[0]
+    for key in keys.reshape(-1, 2, 1):
+        column = (column + _hash(row ^ key[0]) % sides[0]) % sides[0]
+        row = (row + _hash(column ^ key[1]) % sides[1]) % sides[1]
+    return (row * sides[0] + column).astype(np.int64)
+
+
+def _hash(numbers: UInt64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
+    """The finaliser of SplitMix64 (Steele et al. 2014): every input bit stirs every output bit."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+class Order:
+    """Which examples each window of each epoch holds.
+
+    A corpus of n examples and weight w walks on by n·w examples an epoch through one endless, even repetition of
+    itself. So over the epochs no example is seen more than once more often than another of its corpus.
+    """
+
+    def __init__(self, sizes: Sequence[int], weights: Sequence[float], seed: int, pieces: int = 0) -> None:
+        self.sizes = tuple(sizes)
+        self.weights = tuple(Fraction(str(weight)) for weight in weights)  # 0.7 is meant as 7/10
+        self.seed = seed
+        self.firsts = np.cumsum((0, *sizes))[:-1]  # index of each corpus's first example
+        mean = pieces / max(1, sum(sizes))
+        self.limit = max(1, min(WINDOW_EXAMPLES, int(WINDOW_PIECES / max(1.0, mean))))
+        if len(self.weights) != len(self.sizes) or min(self.weights, default=0) < 0:
+            raise ValueError(
+                f"{len(self.sizes)} corpora need as many weights of at least 0, not {list(weights)}"
+            )
+        if sum(map(Fraction.__mul__, self.weights, map(Fraction, self.sizes))) <= 0:
+            raise ValueError("no examples: every corpus is empty or has weight 0")
+
+    def examples_in(self, epoch: int) -> int:
+        return sum(self._taken(corpus, epoch) for corpus in range(len(self.sizes)))
+
+    def windows_in(self, epoch: int) -> int:
+        return -(-self.examples_in(epoch) // self.limit)
+
+    def examples(self, epoch: int, window: int) -> Integer[np.ndarray, " n"]:
+        """The examples of one window, ascending: windows are shuffled, what lies inside is sorted anyway."""
+        total, windows = self.examples_in(epoch), self.windows_in(epoch)
+        start, stop = window * total // windows, (window + 1) * total // windows
+        drawn = np.sort(permute(np.arange(start, stop), total, (self.seed, 0, epoch)))
+        ends = np.cumsum([self._taken(corpus, epoch) for corpus in range(len(self.sizes))])
+        parts = np.split(drawn, np.searchsorted(drawn, ends[:-1]))
+        taken = [
+            self._walk(corpus, self._before(corpus, epoch) + part - end + self._taken(corpus, epoch))
+            for corpus, (part, end) in enumerate(zip(parts, ends, strict=True))
+        ]
+        return np.sort(np.concatenate(taken))
+
+    def after(self, epoch: int, window: int) -> Cursor:
+        """The beginning of the window that follows; epochs too small to hold an example are passed over."""
+        if window + 1 < self.windows_in(epoch):
+            return Cursor(epoch, window + 1)
+        epoch += 1
+        while self.windows_in(epoch) == 0:
+            epoch += 1
+        return Cursor(epoch)
+
+    def _before(self, corpus: int, epoch: int) -> int:
+        """How many examples of the corpus all epochs before this one took."""
+        return int(epoch * self.sizes[corpus] * self.weights[corpus])
+
+    def _taken(self, corpus: int, epoch: int) -> int:
+        return self._before(corpus, epoch + 1) - self._before(corpus, epoch)
+
+    def _walk(self, corpus: int, steps: Integer[np.ndarray, " n"]) -> Integer[np.ndarray, " n"]:
+        size = self.sizes[corpus]
+        return permute(steps % max(1, size), size, (self.seed, 1, corpus)) + self.firsts[corpus]

@@ -1,0 +1,46 @@
+"""What can go wrong through no fault of the program, and the exit code each gives."""
+
+from __future__ import annotations
+
+
+class HeadwayError(Exception):
+    """One clear line for the user: what was given, what is allowed, what to do."""
+
+    exit_code = 2
+
+
+class UsageError(HeadwayError):
+    """A wrong option, configuration, file or text."""
+
+
+class DiskError(HeadwayError):
+    """No space, no permission, or a device that failed."""
+
+    exit_code = 3
+
+
+class DivergedError(HeadwayError):
+    """Training produced numbers that are not finite, and going back did not help."""
+
+    exit_code = 4
+
+
+class RefusedError(HeadwayError):
+    """A check of ours said no: doctor advises against training, or an export says something else."""
+
+    exit_code = 5
+
+
+STOPPED_BY_SIGINT = 130
+STOPPED_BY_SIGTERM = 143
+
+EXIT_CODES: dict[int, str] = {
+    0: "done",
+    1: "a fault in headway itself: please report it",
+    2: "wrong use: an option, a configuration, a file or a text that cannot be used",
+    3: "disk: no space, no permission, or a device that failed; nothing saved before was lost",
+    4: "training diverged; the last good checkpoint is kept",
+    5: "a check refused: doctor advises against training, or an export does not agree with its model",
+    STOPPED_BY_SIGINT: "stopped from the keyboard, after saving",
+    STOPPED_BY_SIGTERM: "stopped by SIGTERM, after saving",
+}

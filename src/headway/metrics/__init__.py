@@ -1,0 +1,22 @@
+"""Scores of translations, always with the signature that says how they were counted."""
+
+from __future__ import annotations
+
+from headway.metrics.bootstrap import Paired, paired_bootstrap
+from headway.metrics.distance import edit_distances
+from headway.metrics.measurement import measure, sentence_chrf
+from headway.metrics.measures import Measure, bleu_tokenizer, choose
+from headway.metrics.score import Score, Scores
+
+__all__ = [
+    "Measure",
+    "Paired",
+    "Score",
+    "Scores",
+    "bleu_tokenizer",
+    "choose",
+    "edit_distances",
+    "measure",
+    "paired_bootstrap",
+    "sentence_chrf",
+]

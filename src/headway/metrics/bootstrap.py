@@ -1,0 +1,98 @@
+"""How sure a score is, and whether two systems differ: sacreBLEU's resampling, seeded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sacrebleu.significance import PairedTest, Result
+
+from headway.errors import UsageError
+from headway.metrics.measures import Measure
+from headway.metrics.score import Score
+
+SEED = 12345  # sacreBLEU's own, so that a plain run gives the numbers of its command line
+PICKS = 10_000_000  # sentences picked in all resamples together: chrF holds 72 bytes for each
+FEWEST = 40  # a 95 % interval leaves out one in forty on each side
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """sacreBLEU takes its seed from the environment; give it ours and put the old one back."""
+    if seed < 1:
+        raise UsageError(f"seed {seed}: choose a whole number from 1")
+    before = os.environ.get("SACREBLEU_SEED")
+    os.environ["SACREBLEU_SEED"] = str(seed)
+    try:
+        yield
+    finally:
+        os.environ.pop("SACREBLEU_SEED")
+        if before is not None:
+            os.environ["SACREBLEU_SEED"] = before
+
+
+def affordable(resamples: int, sentences: int) -> int:
+    """Fewer resamples for huge test sets, so that memory stays bounded; the signature tells how many."""
+    return min(resamples, max(FEWEST, PICKS // max(1, sentences)))
+
+
+@dataclass(frozen=True)
+class Paired:
+    """The same measure of two systems, and how often chance alone would part them as far."""
+
+    first: Score
+    second: Score
+    p: float
+
+    @property
+    def gain(self) -> float:
+        """How much better the second is; below zero: worse."""
+        change = self.second.value - self.first.value
+        return change if self.first.higher_is_better else -change
+
+
+def paired_bootstrap(
+    first: Sequence[str],
+    second: Sequence[str],
+    references: Sequence[str],
+    measures: Sequence[Measure],
+    language: str = "",
+    resamples: int = 1000,
+    seed: int = SEED,
+) -> dict[str, Paired]:
+    """sacreBLEU's paired bootstrap test of two systems on the same sentences, for each measure."""
+    samples = affordable(resamples, len(references))
+    systems: list[tuple[str, Sequence[str]]] = [("first", first), ("second", second)]
+    results: dict[str, Paired] = {}
+    for measure in measures:
+        with seeded(seed):
+            metrics = {measure.name: measure.build(language)}
+            signatures, scores = PairedTest(systems, metrics, [references], "bs", n_samples=samples)()
+        title = next(iter(signatures))
+        one, two = (
+            _score(result, str(signatures[title]), measure)
+            for result in scores[title]
+            if isinstance(result, Result)
+        )
+        results[measure.name] = Paired(one, two, _p_value(first, second, scores[title][1]))
+    return results
+
+
+def _score(result: Result, signature: str, measure: Measure) -> Score:
+    low, high = _bounds(result.mean, result.ci)
+    return Score(result.score, low, high, signature, measure.higher_is_better)
+
+
+def _bounds(mean: float | None, half: float | None) -> tuple[float | None, float | None]:
+    if mean is None or half is None:
+        return None, None
+    return float(mean - half), float(mean + half)
+
+
+def _p_value(first: Sequence[str], second: Sequence[str], result: Result | str) -> float:
+    """sacreBLEU finds a system better than itself (p = 0.001): equal outputs are simply equal."""
+    if list(first) == list(second) or not isinstance(result, Result) or result.p_value is None:
+        return 1.0
+    return float(result.p_value)

@@ -1,0 +1,50 @@
+"""A number, how sure we are of it, and how it was counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number, the 95 % interval of resampled test sets around it, and the recipe it came from."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    signature: str = ""
+    higher_is_better: bool = True
+
+    @property
+    def interval(self) -> str:
+        """The interval as people read it, or nothing when none was asked for."""
+        return "" if self.low is None or self.high is None else f"{self.low:.2f} – {self.high:.2f}"
+
+
+@dataclass(frozen=True)
+class Scores(Mapping[str, Score]):
+    """Scores by the name of their measure, in the order they were asked for."""
+
+    by_name: dict[str, Score] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Score:
+        return self.by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.by_name)
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        return {name: asdict(score) for name, score in self.by_name.items()}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+
+    def values_by_name(self) -> dict[str, float]:
+        """Plain numbers, for a log line."""
+        return {name: score.value for name, score in self.by_name.items()}

@@ -1,0 +1,49 @@
+"""Formulas without parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def frequencies(
+    width: int, base: float = 10_000.0, device: torch.device | None = None
+) -> Float[Tensor, "half"]:
+    """1 / base^(2i/d): one turn speed for each pair of features (section 3.5).
+
+    In double precision where there is one: an angle of a thousand turns is exact only then.
+    """
+    precision = torch.float32 if device is not None and device.type == "mps" else torch.float64
+    return base ** (-torch.arange(0, width, 2, device=device, dtype=precision) / width)
+
+
+def sinusoid(position: Tensor, rates: Float[Tensor, "half"]) -> Tensor:
+    """PE(pos): all sines, then all cosines. The paper interleaves them, which is a fixed reordering of features."""
+    angle = position[..., None] * rates
+    return torch.cat([angle.sin(), angle.cos()], dim=-1)
+
+
+def rotate(heads: Float[Tensor, "b h t e"], angle: Float[Tensor, "#b t half"]) -> Float[Tensor, "b h t e"]:
+    """Turn the pair (i, i + e/2) of every head by an angle."""
+    cosine, sine = angle.cos()[:, None].to(heads.dtype), angle.sin()[:, None].to(heads.dtype)
+    a, b = heads.chunk(2, dim=-1)
+    return torch.cat([a * cosine - b * sine, a * sine + b * cosine], dim=-1)
+
+
+def by_distance(
+    table: Callable[[Int[Tensor, "n"]], Tensor], q_pos: Int[Tensor, "#b q"], k_pos: Int[Tensor, "#b k"]
+) -> tuple[Tensor, Int[Tensor, "#b q k"]]:
+    """Vectors for every distance q - k that occurs, and the index of each pair's distance."""
+    distance = q_pos[:, :, None] - k_pos[:, None, :]
+    lowest = int(distance.min())
+    span = torch.arange(lowest, int(distance.max()) + 1, device=distance.device)
+    return table(span), distance - lowest
+
+
+def pick(per_distance: Float[Tensor, "b h q n"], index: Int[Tensor, "#b q k"]) -> Float[Tensor, "b h q k"]:
+    """For every query and key, the entry of their distance."""
+    batch, heads = per_distance.shape[:2]
+    return per_distance.gather(-1, index[:, None].expand(batch, heads, -1, -1))

@@ -1,0 +1,92 @@
+"""The position-wise feed-forward layer: think about each token alone (section 3.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from headway.parts.dropout import Dropout
+from headway.parts.size import Size
+
+Stream = Float[Tensor, "b t d"]
+
+
+class ReluLayer(nn.Module):
+    """max(0, x W1 + b1) W2 + b2."""
+
+    def __init__(self, width: int, inner: int, bias: bool, dropout: float) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(width, inner, bias=bias), nn.Linear(inner, width, bias=bias)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Stream) -> Stream:
+        return self.down(self.dropout(F.relu(self.up(x))))
+
+
+class GeluLayer(ReluLayer):
+    """The same with a smooth step (Hendrycks and Gimpel 2016); `tanh` is GPT-2's approximation."""
+
+    def __init__(self, width: int, inner: int, bias: bool, dropout: float, tanh: bool) -> None:
+        super().__init__(width, inner, bias, dropout)
+        self.approximate = "tanh" if tanh else "none"
+
+    def forward(self, x: Stream) -> Stream:
+        return self.down(self.dropout(F.gelu(self.up(x), approximate=self.approximate)))
+
+
+class SwigluLayer(nn.Module):
+    """(silu(x W) * x V) W2: one half opens and closes the other (Shazeer 2020). `up` holds W, then V."""
+
+    def __init__(self, width: int, inner: int, bias: bool, dropout: float) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(width, 2 * inner, bias=bias), nn.Linear(inner, width, bias=bias)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Stream) -> Stream:
+        gate, value = self.up(x).chunk(2, dim=-1)
+        return self.down(self.dropout(F.silu(gate) * value))
+
+
+@dataclass(frozen=True)
+class Relu:
+    """Two matrices with a rectifier between them, the paper's."""
+
+    kind: Literal["relu"] = "relu"
+    width: int | None = None  # inner width; unset: 4 times the model's
+    dropout: float = 0.0  # dropout on the inner vectors
+
+    def build(self, size: Size, bias: bool) -> nn.Module:
+        return ReluLayer(size.width, self.width or 4 * size.width, bias, self.dropout)
+
+
+@dataclass(frozen=True)
+class Gelu:
+    """Two matrices with a smooth rectifier."""
+
+    kind: Literal["gelu"] = "gelu"
+    width: int | None = None  # inner width; unset: 4 times the model's
+    dropout: float = 0.0  # dropout on the inner vectors
+    tanh: bool = False  # GPT-2's approximation
+
+    def build(self, size: Size, bias: bool) -> nn.Module:
+        return GeluLayer(size.width, self.width or 4 * size.width, bias, self.dropout, self.tanh)
+
+
+@dataclass(frozen=True)
+class Swiglu:
+    """Three matrices, one of them a gate; LLaMA's."""
+
+    kind: Literal["swiglu"] = "swiglu"
+    width: int | None = None  # inner width; unset: 8/3 of the model's, rounded up to a multiple of 32
+    dropout: float = 0.0  # dropout on the inner vectors
+
+    def build(self, size: Size, bias: bool) -> nn.Module:
+        inner = self.width or -(-8 * size.width // (3 * 32)) * 32
+        return SwigluLayer(size.width, inner, bias, self.dropout)
+
+
+FeedForward = Relu | Gelu | Swiglu

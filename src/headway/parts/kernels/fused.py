@@ -1,0 +1,51 @@
+"""The same function through PyTorch's fused kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch.nn import functional as F
+
+from headway.numerics.mask import Mask
+from headway.parts.kernels.base import Bias, Kernel, KeysOf, Queries
+from headway.parts.kernels.scores import DotScore
+from headway.parts.kernels.softmax import SoftmaxKernel
+from headway.parts.size import Size
+from headway.parts.states import State
+
+
+class FusedKernel(Kernel):
+    """Reaches the flash path whenever the mask allows: no mask at all, or a plainly causal one."""
+
+    def __init__(self, scale: float, scaled: bool, dropout: float) -> None:
+        super().__init__()
+        self.scale, self.scaled, self.dropout = scale, scaled, dropout
+
+    def forward(self, q: Queries, k: KeysOf, v: KeysOf, mask: Mask, bias: Bias, state: State) -> Queries:
+        dropout = self.dropout if self.training else 0.0
+        if bias is None and mask.plainly_causal:
+            return F.scaled_dot_product_attention(
+                q, k, v, dropout_p=dropout, is_causal=True, scale=self.scale
+            )
+        allowed = mask.dense()
+        if bias is not None:
+            allowed = bias if allowed is None else torch.where(allowed, bias, -torch.inf)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout, scale=self.scale)
+
+    def reference(self) -> SoftmaxKernel:
+        """The written-out kernel that computes the same, for looking inside."""
+        twin = SoftmaxKernel(DotScore(self.scale), self.scaled, self.dropout)
+        return twin.train(self.training)
+
+
+@dataclass(frozen=True)
+class Fused:
+    """Scaled dot-product attention by the fastest kernel the machine has."""
+
+    kind: Literal["fused"] = "fused"
+    scaled: bool = True  # divide scores by the root of the head width, as the paper does
+
+    def build(self, size: Size, dropout: float) -> Kernel:
+        return FusedKernel(size.head_width**-0.5 if self.scaled else 1.0, self.scaled, dropout)

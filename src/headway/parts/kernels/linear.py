@@ -1,0 +1,72 @@
+"""Linear attention: phi(q) (phi(k)^T v), an RNN at decoding time (Katharopoulos et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from headway.numerics.mask import Mask
+from headway.parts.kernels.base import Bias, Kernel, KeysOf, Queries
+from headway.parts.size import Size
+from headway.parts.states import State, Sums
+
+
+def feature(x: Float[Tensor, "b h t e"]) -> Float[Tensor, "b h t e"]:
+    """elu(x) + 1: positive, so that weights are."""
+    return F.elu(x) + 1
+
+
+class LinearKernel(Kernel):
+    """Time and memory grow with n, not n²; while decoding it remembers two sums of constant size."""
+
+    biased: ClassVar[bool] = False  # there is no score to add a bias to
+    rotated: ClassVar[bool] = False  # a rotation before phi breaks shift invariance
+
+    def __init__(self, chunk: int) -> None:
+        super().__init__()
+        self.chunk = chunk
+
+    def state(self, room: Callable[[], State]) -> State:
+        return Sums()
+
+    def forward(self, q: Queries, k: KeysOf, v: KeysOf, mask: Mask, bias: Bias, state: State) -> Queries:
+        q, k = feature(q), feature(k)
+        if mask.keys is not None:
+            k = k * mask.keys[:, None, :, None]
+        v = torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)  # the last column sums the weights
+        mixed = self.past(q, k, v) if mask.causal and q.size(2) > 1 else q @ (k.transpose(-1, -2) @ v)
+        earlier = state.add((k.transpose(-1, -2) @ v,))
+        if earlier is not None:
+            mixed = mixed + q @ earlier[0]
+        return mixed[..., :-1] / mixed[..., -1:]
+
+    def past(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Causal sums chunk by chunk: n x chunk inside a chunk, a running e x e sum between them."""
+        length = q.size(2)
+        missing = -length % self.chunk
+        q, k, v = (F.pad(x, (0, 0, 0, missing)).unflatten(2, (-1, self.chunk)) for x in (q, k, v))
+        sums = k.transpose(-1, -2) @ v
+        before = sums.cumsum(dim=2) - sums
+        inside = (q @ k.transpose(-1, -2)).tril() @ v
+        return (inside + q @ before).flatten(2, 3)[:, :, :length]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Attention in linear time; cannot use positions that act on scores."""
+
+    kind: Literal["linear"] = "linear"
+    chunk: int = 64  # tokens treated together in the causal form
+
+    def __post_init__(self) -> None:
+        if self.chunk < 1:
+            raise ValueError(f"chunk is {self.chunk}; it must be at least 1")
+
+    def build(self, size: Size, dropout: float) -> Kernel:
+        return LinearKernel(self.chunk)

@@ -1,0 +1,39 @@
+"""The paper's positions: sines and cosines added to the embeddings (section 3.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from jaxtyping import Float
+from torch import Tensor
+
+from headway.numerics.functions import frequencies, sinusoid
+from headway.parts.positions.base import Pos, Positions
+from headway.parts.size import Size
+
+
+class SinusoidalPositions(Positions):
+    """PE(pos + k) is a fixed linear map of PE(pos); any length works."""
+
+    relative: ClassVar[bool] = False
+
+    def __init__(self, width: int, base: float) -> None:
+        super().__init__()
+        self.width, self.base = width, base
+
+    def embed(self, x: Float[Tensor, "b t d"], pos: Pos) -> Float[Tensor, "b t d"]:
+        return x + sinusoid(pos, frequencies(self.width, self.base, x.device)).to(x.dtype)
+
+
+@dataclass(frozen=True)
+class Sinusoidal:
+    """Sines and cosines of the position, added once at the bottom."""
+
+    kind: Literal["sinusoidal"] = "sinusoidal"
+    base: float = 10_000.0  # the slowest wave is 2 pi times as long
+
+    def build(self, size: Size) -> Positions:
+        if size.width % 2:
+            raise ValueError(f"width is {size.width}; sinusoidal positions need an even width")
+        return SinusoidalPositions(size.width, self.base)

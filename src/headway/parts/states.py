@@ -1,0 +1,158 @@
+"""What attention remembers between steps. The caller holds it; modules hold nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headway.numerics.mask import Mask
+
+
+class Keys(NamedTuple):
+    """Keys, values and where they stand."""
+
+    k: Float[Tensor, "b g k e"]
+    v: Float[Tensor, "b g k e"]
+    pos: Int[Tensor, "#b k"]
+
+
+class State:
+    """Remembers nothing: training, encoding, scoring."""
+
+    step_mask: ClassVar[Mask] = Mask(causal=True)  # what the newest token may see of what `read` returns
+
+    def read(self, project: Callable[[], Keys]) -> Keys:
+        """All keys and values so far, the new ones included."""
+        return project()
+
+    def add(self, sums: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+        """Remember sums for later steps and return those of earlier steps (linear attention)."""
+        return None
+
+    def select(self, rows: Int[Tensor, "n"]) -> None:
+        """Keep these batch rows: repeats them for a beam, reorders it, or drops finished sentences."""
+
+
+class Growing(State):
+    """Self-attention while decoding: every step adds its keys to a buffer that doubles when it is full."""
+
+    step_mask: ClassVar[Mask] = Mask()  # all that is held lies in the past
+
+    def __init__(self) -> None:
+        self.held: Keys | None = None
+        self.used = 0
+
+    def read(self, project: Callable[[], Keys]) -> Keys:
+        new = project()
+        start, self.used = self.used, self.used + new.k.size(2)
+        if self.held is None or self.used > self.held.k.size(2):
+            self.held = self.roomier(new)
+        for whole, part in zip(self.held, new, strict=True):
+            whole.narrow(-2 if whole.dim() == 4 else -1, start, self.used - start).copy_(part)
+        return Keys(
+            self.held.k[:, :, : self.used], self.held.v[:, :, : self.used], self.held.pos[:, : self.used]
+        )
+
+    def roomier(self, new: Keys) -> Keys:
+        room = max(16, 2 * self.used)
+        rows, groups, _, width = new.k.shape
+        fresh = Keys(
+            new.k.new_empty(rows, groups, room, width),
+            new.v.new_empty(rows, groups, room, width),
+            new.pos.new_empty(new.pos.size(0), room),
+        )
+        if self.held is not None:
+            length = self.held.k.size(2)
+            fresh.k[:, :, :length] = self.held.k
+            fresh.v[:, :, :length] = self.held.v
+            fresh.pos[:, :length] = self.held.pos
+        return fresh
+
+    def select(self, rows: Int[Tensor, "n"]) -> None:
+        if self.held is not None:
+            k, v, pos = self.held
+            self.held = Keys(
+                k.index_select(0, rows),
+                v.index_select(0, rows),
+                pos if len(pos) == 1 else pos.index_select(0, rows),
+            )
+
+
+class Fixed(State):
+    """The same in buffers that never move or change shape, each row at its own position.
+
+    So one decoding step can be captured as a CUDA graph, and a finished row given to another sentence.
+    """
+
+    step_mask: ClassVar[Mask] = Mask(causal=True)  # slots not yet written lie in the future
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.held: Keys | None = None
+
+    def read(self, project: Callable[[], Keys]) -> Keys:
+        new = project()
+        if self.held is None:
+            rows, groups, _, width = new.k.shape
+            k, v = (x.new_zeros(rows, groups, self.room, width) for x in (new.k, new.v))
+            self.held = Keys(k, v, torch.arange(self.room, device=k.device)[None])
+        where = new.pos.expand(new.k.size(0), -1)[:, None, :, None].expand_as(new.k)
+        self.held.k.scatter_(2, where, new.k)
+        self.held.v.scatter_(2, where, new.v)
+        return self.held
+
+    def select(self, rows: Int[Tensor, "n"]) -> None:
+        if self.held is None:
+            return
+        k, v = self.held.k.index_select(0, rows), self.held.v.index_select(0, rows)
+        if k.shape == self.held.k.shape:
+            self.held.k.copy_(k)
+            self.held.v.copy_(v)
+        else:
+            self.held = Keys(k, v, self.held.pos)
+
+
+class Once(State):
+    """Cross-attention while decoding: the source is projected one time."""
+
+    step_mask: ClassVar[Mask] = Mask()
+
+    def __init__(self) -> None:
+        self.held: Keys | None = None
+
+    def read(self, project: Callable[[], Keys]) -> Keys:
+        if self.held is None:
+            self.held = project()
+        return self.held
+
+    def select(self, rows: Int[Tensor, "n"]) -> None:
+        if self.held is not None:
+            k, v, pos = self.held
+            self.held = Keys(
+                k.index_select(0, rows),
+                v.index_select(0, rows),
+                pos if len(pos) == 1 else pos.index_select(0, rows),
+            )
+
+
+class Sums(State):
+    """Linear attention while decoding: running sums, whatever the length."""
+
+    def __init__(self) -> None:
+        self.held: tuple[Tensor, ...] | None = None
+
+    def add(self, sums: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+        earlier = self.held
+        if earlier is None:
+            self.held = sums
+        else:
+            self.held = tuple(old + new for old, new in zip(earlier, sums, strict=True))
+        return earlier
+
+    def select(self, rows: Int[Tensor, "n"]) -> None:
+        if self.held is not None:
+            self.held = tuple(held.index_select(0, rows) for held in self.held)

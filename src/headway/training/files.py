@@ -1,0 +1,194 @@
+"""Files that are whole or absent: written beside, made durable, renamed. Tests pull the plug here, at `at`."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from headway.errors import DiskError, UsageError
+
+CHUNK = 4 << 20  # bytes given to the disk at a time
+ACTS = ("write", "sync", "rename", "remove")  # each is passed as before-ACT and after-ACT
+FAILURES = {name.lower(): getattr(errno, name) for name in ("ENOSPC", "EIO", "EDQUOT", "EROFS", "EACCES")}
+POSIX = os.name == "posix"
+
+Buffer = bytes | memoryview
+
+
+# ---------------------------------------------------------------- the plug
+
+
+@dataclass
+class Plug:
+    """Dies or fails the `turn`-th time `point` is passed; `any` is every point, turn 0 every time."""
+
+    point: str
+    turn: int
+    act: Callable[[], None]
+    passed: int = 0
+
+    def at(self, point: str) -> None:
+        if self.point not in (point, "any"):
+            return
+        self.passed += 1
+        if self.turn in (self.passed, 0):
+            self.act()
+
+
+@cache
+def plug() -> Plug:
+    """What HEADWAY_FAULT asks for, as `point:n:kill` or `point:n:enospc`; read once. Without it, nothing."""
+    text = os.environ.get("HEADWAY_FAULT", "")
+    if not text:
+        return Plug("", 0, lambda: None)
+    point, _, rest = text.partition(":")
+    turn, _, act = rest.partition(":")
+    known = ["any", *(f"{when}-{act}" for act in ACTS for when in ("before", "after"))]
+    if point not in known or not turn.isdecimal() or act not in ("kill", *FAILURES):
+        raise UsageError(
+            f"HEADWAY_FAULT={text}: write it as point:n:act, the point one of {', '.join(known)}, "
+            f"the act one of kill, {', '.join(FAILURES)}"
+        )
+    return Plug(point, int(turn), _kill if act == "kill" else lambda: _fail(FAILURES[act]))
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _fail(code: int) -> None:
+    raise OSError(code, os.strerror(code))
+
+
+def at(point: str) -> None:
+    """Every step that could be the last one is told here, before and after."""
+    plug().at(point)
+
+
+@contextmanager
+def around(act: str) -> Iterator[None]:
+    at(f"before-{act}")
+    yield
+    at(f"after-{act}")
+
+
+# ---------------------------------------------------------------- writing
+
+
+@dataclass(frozen=True)
+class Digest:
+    """What a file must still be when it is read again."""
+
+    size: int
+    sha256: str
+
+
+@contextmanager
+def disk_trouble(path: Path, needed: int) -> Iterator[None]:
+    """Turn what the disk says into one line: where, why, how many bytes were wanted."""
+    try:
+        yield
+    except OSError as error:
+        raise DiskError(
+            f"cannot write {path}: {error.strerror or error} ({needed:,} bytes are needed); "
+            "make room or give it a place that can be written"
+        ) from error
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Twice the size must be free: what is there stays until the new is whole."""
+    with disk_trouble(folder, needed):
+        free = shutil.disk_usage(folder).free
+    if free < 2 * needed:
+        raise DiskError(
+            f"cannot write {folder}: {2 * needed:,} bytes are needed (twice the size) and {free:,} are free; make room"
+        )
+
+
+def write(path: Path, pieces: Iterable[Buffer]) -> Digest:
+    """Write a new file and make it durable. The digest is of what was meant, not of what the disk gives back."""
+    digest, size = hashlib.sha256(), 0
+    with open(path, "xb", buffering=0) as file:
+        for piece in pieces:
+            view = memoryview(piece).cast("B")
+            size += len(view)
+            for start in range(0, len(view), CHUNK):
+                part = view[start : start + CHUNK]
+                digest.update(part)
+                _write_all(file.fileno(), part)
+        with around("sync"):
+            os.fsync(file.fileno())
+    return Digest(size, digest.hexdigest())
+
+
+def _write_all(file: int, part: memoryview) -> None:
+    with around("write"):
+        while part:  # a disk that is nearly full takes less than it is given
+            part = part[os.write(file, part) :]
+
+
+def replace(path: Path, data: bytes) -> Digest:
+    """Exchange a file's content in one instant: a reader sees the old bytes or the new ones."""
+    beside = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+    with disk_trouble(path, len(data)):
+        try:
+            beside.unlink(missing_ok=True)  # of a dead process that had our number
+            digest = write(beside, [data])
+            rename(beside, path)
+            sync_folder(path.parent)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+    return digest
+
+
+def replace_text(path: Path, text: str) -> Digest:
+    return replace(path, text.encode())
+
+
+def rename(old: Path, new: Path) -> None:
+    with around("rename"):
+        os.replace(old, new)
+
+
+def sync_folder(folder: Path) -> None:
+    """A name is durable only when its folder is."""
+    if not POSIX:  # Windows cannot open a folder, and keeps names with the files
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with around("sync"):
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, each durable in its parent."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in missing:
+        sync_folder(place.parent)
+
+
+def remove_folder(folder: Path) -> None:
+    """Take the name away first, so that nobody meets a folder that is half gone."""
+    doomed = folder.with_name(f"{folder.name.split('.tmp-')[0]}.tmp-{os.getpid()}")
+    if doomed != folder:
+        shutil.rmtree(doomed, ignore_errors=True)
+        rename(folder, doomed)
+    with around("remove"):
+        shutil.rmtree(doomed)
+
+
+def digest_of(path: Path) -> Digest:
+    with open(path, "rb") as file:
+        return Digest(os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest())
