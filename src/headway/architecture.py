@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar, cast
 
+import torch
 from torch import nn
 
 from headway.initialisation import initialise
@@ -15,11 +16,11 @@ from headway.parts.dropout import Dropout
 from headway.parts.embedding import Embedding
 from headway.parts.feed_forward import FeedForward, Relu
 from headway.parts.heads.vocabulary import VocabularyHead
-from headway.parts.kernels import Fused, Kernel, Mixing
+from headway.parts.kernels import Fused, Mixing
 from headway.parts.norms import LayerNorm, Norm
 from headway.parts.positions import NoPositions, Position, Positions, Sinusoidal
 from headway.parts.residuals import Post, Residual
-from headway.parts.size import Size
+from headway.parts.size import Size, check_range, check_share
 from headway.parts.stacks import Decoder, Encoder, Stack
 
 S = TypeVar("S", bound=Stack)
@@ -37,10 +38,8 @@ class Design:
     heads: int = 8  # attention heads of each layer
     key_heads: int | None = None  # key and value heads; fewer than heads: grouped attention; unset: as many
     head_width: int | None = None  # width of one head; unset: width / heads
-    feed_forward: FeedForward = Relu()  # relu, gelu or swiglu
-    positions: Position = (
-        Sinusoidal()
-    )  # none, sinusoidal, learned, rotary, alibi, bucketed, transformer_xl, tener
+    feed_forward: FeedForward = Relu()  # relu, gelu, swish or swiglu
+    positions: Position = Sinusoidal()  # none, sinusoidal, learned, rotary, alibi, bucketed, transformer_xl or tener
     attention: Mixing = Fused()  # fused, softmax (written out), linear or linformer
     norm: Norm = LayerNorm()  # layer, rms or batch
     residual: Residual = Post()  # post (the paper's), pre, sandwich, deep or rezero
@@ -52,16 +51,17 @@ class Design:
     longest: int = 1024  # longest sequence, for learned positions and linformer
 
     def __post_init__(self) -> None:
-        check_range("width", self.width, LARGEST["width"])
-        check_range("heads", self.heads, self.width)
-        check_range("longest", self.longest, LARGEST["longest"])
+        check_range("width", self.width, 1, LARGEST["width"])
+        check_range("heads", self.heads, 1, self.width)
+        check_range("longest", self.longest, 1, LARGEST["longest"])
+        check_range("key_heads", 1 if self.key_heads is None else self.key_heads, 1, self.heads)
+        check_range("head_width", 1 if self.head_width is None else self.head_width, 1, LARGEST["width"])
         if self.head_width is None and self.width % self.heads:
             raise ValueError(
                 f"width is {self.width} and heads is {self.heads}: width must be a multiple of heads, or set head_width"
             )
-        for name in ("dropout", "attention_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0 and less than 1")
+        check_share("dropout", self.dropout)
+        check_share("attention_dropout", self.attention_dropout)
 
     def size(self, encoder_layers: int = 0, decoder_layers: int = 0) -> Size:
         return Size(
@@ -75,11 +75,6 @@ class Design:
         )
 
 
-def check_range(name: str, value: int, largest: int) -> None:
-    if not 1 <= value <= largest:
-        raise ValueError(f"{name} is {value}; it must be from 1 to {largest}")
-
-
 @dataclass(frozen=True)
 class EncoderDecoderDesign(Design):
     """The paper's model: an encoder reads, a decoder writes."""
@@ -88,21 +83,18 @@ class EncoderDecoderDesign(Design):
     encoder_layers: int = 6  # layers that read
     decoder_layers: int = 6  # layers that write
     encoder_attention: Mixing | None = None  # another kernel for the encoder; unset: the same
-    cross_attention: Mixing = Fused()  # how the decoder reads the source: fused, softmax or linear
-    tie: Literal["all", "output", "none"] = (
-        "all"  # share embeddings: source, target and output; target and output
-    )
-    reads: Literal["last", "each"] | tuple[int, ...] = (
-        "last"  # encoder layer each decoder layer reads: last, its own, or a list
-    )
+    cross_attention: Mixing = Fused()  # how the decoder reads the source: fused, softmax, linear or linformer
+    tie: Literal["all", "output", "none"] = "all"  # one matrix for source, target and output (all), or the last two
+    reads: Literal["last", "each"] | tuple[int, ...] = "last"  # encoder layer a decoder layer reads; each: its own
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range("encoder_layers", self.encoder_layers, LARGEST["layers"])
-        check_range("decoder_layers", self.decoder_layers, LARGEST["layers"])
+        check_range("encoder_layers", self.encoder_layers, 1, LARGEST["layers"])
+        check_range("decoder_layers", self.decoder_layers, 1, LARGEST["layers"])
         self.read_layers()
         check_pair(self.positions, self.attention, self.size(), causal=True)
         check_pair(self.positions, self.encoder_attention or self.attention, self.size(), causal=False)
+        check_pair(NoPositions(), self.cross_attention, self.size(), causal=False)
 
     def read_layers(self) -> tuple[int, ...]:
         """For every decoder layer, the encoder layer it looks at."""
@@ -129,7 +121,8 @@ class EncoderDecoderDesign(Design):
         return model
 
     def vocabularies(self, source: int, target: int) -> tuple[tuple[Embedding, Embedding], VocabularyHead]:
-        check_range("vocabulary", max(source, target), LARGEST["vocabulary"])
+        check_range("vocabulary", source, 1, LARGEST["vocabulary"])
+        check_range("vocabulary", target, 1, LARGEST["vocabulary"])
         if self.tie == "all" and source != target:
             raise ValueError(
                 f'tie = "all" needs one vocabulary for both sides, not {source} and {target}; '
@@ -151,19 +144,16 @@ class LanguageModelDesign(Design):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range("layers", self.layers, LARGEST["layers"])
-        if self.memory < 0:
-            raise ValueError(f"memory is {self.memory}; it must not be negative")
+        check_range("layers", self.layers, 1, LARGEST["layers"])
+        check_range("memory", self.memory, 0, LARGEST["longest"])
         check_pair(self.positions, self.attention, self.size(), causal=True)
 
     def build(self, vocabulary: int) -> LanguageModel:
-        check_range("vocabulary", vocabulary, LARGEST["vocabulary"])
+        check_range("vocabulary", vocabulary, 1, LARGEST["vocabulary"])
         size = self.size(decoder_layers=self.layers)
         embedding = Embedding(vocabulary, self.width, self.scale_embedding)
         stack = encoder_stack(self, size, self.layers, self.attention)
-        model = LanguageModel(
-            embedding, stack, output_head(embedding, self.tie, self.output_bias), self.memory
-        )
+        model = LanguageModel(embedding, stack, output_head(embedding, self.tie, self.output_bias), self.memory)
         initialise(model, {stack: self.residual.gain(size, True)})
         return model
 
@@ -177,11 +167,11 @@ class TextEncoderDesign(Design):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range("layers", self.layers, LARGEST["layers"])
+        check_range("layers", self.layers, 1, LARGEST["layers"])
         check_pair(self.positions, self.attention, self.size(), causal=False)
 
     def build(self, vocabulary: int) -> TextEncoder:
-        check_range("vocabulary", vocabulary, LARGEST["vocabulary"])
+        check_range("vocabulary", vocabulary, 1, LARGEST["vocabulary"])
         size = self.size(encoder_layers=self.layers)
         stack = encoder_stack(self, size, self.layers, self.attention)
         model = TextEncoder(Embedding(vocabulary, self.width, self.scale_embedding), stack)
@@ -200,9 +190,7 @@ def encoder_stack(design: Design, size: Size, layers: int, mixing: Mixing) -> En
 
     def block() -> nn.Module:
         attention = attend(design, size, layer_positions(design, size, shared), mixing)
-        return EncoderBlock(
-            attention, design.feed_forward.build(size, design.bias), around(design, size, 2, decoder)
-        )
+        return EncoderBlock(attention, design.feed_forward.build(size, design.bias), around(design, size, 2, decoder))
 
     return finish(Encoder, design, shared, [block() for _ in range(layers)])
 
@@ -221,7 +209,8 @@ def decoder_stack(design: Design, size: Size, cross: Mixing) -> Decoder:
 
 def finish(kind: type[S], design: Design, shared: Positions, blocks: list[nn.Module]) -> S:
     last_norm = design.norm.build(design.width) if design.residual.last_norm else None
-    return kind(shared, blocks, last_norm, Dropout(design.dropout))
+    bottom = Positions() if shared.per_layer else shared
+    return kind(bottom, blocks, last_norm, Dropout(design.dropout))
 
 
 def layer_positions(design: Design, size: Size, shared: Positions) -> Positions:
@@ -237,26 +226,28 @@ def around(design: Design, size: Size, count: int, decoder: bool) -> list[nn.Mod
 
 
 def output_head(embedding: Embedding, tied: bool, bias: bool) -> VocabularyHead:
-    weight = embedding.weight if tied else nn.Parameter(embedding.weight.detach().clone())
-    return VocabularyHead(weight, bias)
+    table = cast(nn.Parameter, embedding.weight)
+    return VocabularyHead(table if tied else nn.Parameter(table.detach().clone()), bias)
 
 
 def check_pair(position: Position, mixing: Mixing, size: Size, causal: bool) -> None:
-    """Refuse a pair that would be wrong, with the reason."""
-    small = Size(2 * size.heads, size.heads, size.heads, 2, longest=2)
-    positions: Positions = position.build(small)
-    kernel: Kernel = mixing.build(small, 0.0)
+    reason = objection(position, mixing, size, causal)
+    if reason is not None:
+        raise ValueError(reason)
+
+
+def objection(position: Position, mixing: Mixing, size: Size, causal: bool) -> str | None:
+    """Why this pair would be wrong, or None."""
+    with torch.device("meta"):  # no memory, no random numbers
+        positions, kernel = position.build(size), mixing.build(size, 0.0)
     if positions.adds_bias and not kernel.biased:
-        raise ValueError(f"{mixing.kind} attention cannot use {position.kind}: it adds a bias to scores")
+        return f"{mixing.kind} attention cannot use {position.kind} positions: they add a bias to scores"
     if positions.rotates and not kernel.rotated:
-        raise ValueError(f"{mixing.kind} attention cannot use {position.kind}: it rotates queries and keys")
+        return f"{mixing.kind} attention cannot use {position.kind} positions: they rotate queries and keys"
     if causal and not kernel.causal:
-        raise ValueError(
-            f"{mixing.kind} attention cannot hide the future; use it in the encoder (encoder_attention)"
-        )
+        return f"{mixing.kind} attention cannot hide the future; use it in the encoder (encoder_attention)"
     if positions.scaled is not None and positions.scaled != kernel.scaled:
-        need = (
-            "divides scores by the root of the head width" if positions.scaled else "leaves scores unscaled"
-        )
+        need = "divides scores by the root of the head width" if positions.scaled else "leaves scores unscaled"
         hint = f'attention = {{ kind = "fused", scaled = {str(positions.scaled).lower()} }}'
-        raise ValueError(f"{position.kind} positions need attention that {need}: set {hint}")
+        return f"{position.kind} positions need attention that {need}: set {hint}"
+    return None

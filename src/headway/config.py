@@ -74,7 +74,7 @@ def from_dict(kind: type[Config], table: Mapping[str, Any], where: str = "config
 
 
 @cache
-def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+def _adapter(kind: type[Any]) -> TypeAdapter:
     return TypeAdapter(kind)
 
 

@@ -7,38 +7,42 @@ from torch import nn
 
 from headway.parts.attention import Attention
 from headway.parts.embedding import Embedding
+from headway.parts.feed_forward import ReluLayer, SwigluLayer
+from headway.parts.heads.vocabulary import VocabularyHead
 
 
 def initialise(model: nn.Module, gains: dict[nn.Module, float]) -> None:
-    """Glorot's uniform for matrices, width^-0.5 for embeddings, zero for biases; DeepNorm's gain where it applies."""
+    """Glorot's uniform for matrices, width^-0.5 for vocabularies, zero for biases; DeepNorm's gain where it applies."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
-            nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
+            initialise_linear(module)
+        elif isinstance(module, Embedding | VocabularyHead):
+            nn.init.normal_(module.weight, std=module.weight.size(1) ** -0.5)
     for stack, gain in gains.items():
         for module in stack.modules():
             if isinstance(module, Attention):
                 initialise_attention(module, gain)
-            elif hasattr(module, "up") and hasattr(module, "down"):
+            elif isinstance(module, ReluLayer | SwigluLayer):
                 scale(module.up, gain)
                 scale(module.down, gain)
-    for module in model.modules():
-        if isinstance(module, Embedding):
-            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
 
 
-@torch.no_grad()
+def initialise_linear(linear: nn.Linear) -> None:
+    nn.init.xavier_uniform_(linear.weight)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)
+
+
 def initialise_attention(attention: Attention, gain: float) -> None:
     """W_Q, W_K and W_V share one matrix but begin as three."""
     keys = attention.key_heads * attention.head_width
-    for part in attention.qkv.weight.split([attention.query_width, keys, keys]):
+    q, k, v = attention.qkv.weight.detach().split([attention.query_width, keys, keys])
+    for part in (q, k, v):
         nn.init.xavier_uniform_(part)
-    attention.qkv.weight[-keys:].mul_(gain)
-    attention.out.weight.mul_(gain)
+    v.mul_(gain)
+    scale(attention.out, gain)
 
 
 @torch.no_grad()
-def scale(linear: nn.Module, gain: float) -> None:
-    if gain != 1.0 and isinstance(linear, nn.Linear):
-        linear.weight.mul_(gain)
+def scale(linear: nn.Linear, gain: float) -> None:
+    linear.weight.mul_(gain)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -36,38 +36,36 @@ class Rows:
     sources: list[Source]
     pos: Int[Tensor, "#n 1"]
     mask: Mask  # what the newest token may see of what is remembered
+    beam: int = 1  # rows to a sentence
 
     def select(self, rows: Int[Tensor, "n"]) -> None:
         """Keep these rows: repeat, reorder or drop. Every row then has its own copy of the source."""
-        for state in self.states:
-            state.own.select(rows)
-            state.source.select(rows)
-        self.sources = [
-            replace(source, x=source.x[rows], mask=replace(source.mask, keys=source.mask.keys[rows]))
-            for source in self.sources
-            if source.mask.keys is not None
-        ]
-        self.pos = self.pos if len(self.pos) == 1 else self.pos[rows]
+        self.select_written(rows)
+        self.select_sources(rows // self.beam)
+        self.beam = 1
 
     def reorder(self, rows: Int[Tensor, "n"]) -> None:
         """Like select, where each row's sentence stays in its place: the source need not move."""
-        for state in self.states:
-            state.own.select(rows)
+        self.select_written(rows)
+        self.beam = len(rows) // len(self.sources[0].x) if self.sources else 1
 
     def keep(self, sentences: Int[Tensor, "m"], beam: int) -> None:
         """Drop finished sentences with all their rows."""
-        rows = (sentences[:, None] * beam + torch.arange(beam, device=sentences.device)).flatten()
+        self.select_written((sentences[:, None] * beam + torch.arange(beam, device=sentences.device)).flatten())
+        self.select_sources(sentences)
+
+    def select_written(self, rows: Int[Tensor, "n"]) -> None:
         for state in self.states:
             state.own.select(rows)
-            state.source.select(sentences)
-        self.sources = [
-            replace(
-                source, x=source.x[sentences], mask=replace(source.mask, keys=source.mask.keys[sentences])
-            )
-            for source in self.sources
-            if source.mask.keys is not None
-        ]
         self.pos = self.pos if len(self.pos) == 1 else self.pos[rows]
+
+    def select_sources(self, sentences: Int[Tensor, "m"]) -> None:
+        """Layers that share a view of the source go on sharing it."""
+        for state in self.states:
+            state.source.select(sentences)
+        views = {id(source): source for source in self.sources}
+        selected = {name: source.select(sentences) for name, source in views.items()}
+        self.sources = [selected[id(source)] for source in self.sources]
 
 
 class EncoderDecoder(nn.Module):
@@ -91,7 +89,8 @@ class EncoderDecoder(nn.Module):
         real, pos = source != PAD, positions_of(source)
         here = Place(pos, Mask(keys=real), real)
         outputs = self.encoder.every_layer(self.source_embedding(source), here)
-        return [Source(outputs[layer], pos, Mask(keys=real)) for layer in self.reads]
+        views = {layer: Source(self.encoder.leave(outputs[layer], real), pos, here.mask) for layer in set(self.reads)}
+        return [views[layer] for layer in self.reads]
 
     def hidden(self, source: Int[Tensor, "b s"], target: Ids) -> Float[Tensor, "b t d"]:
         """Teacher forcing: every position of the target at once, each seeing only its past.
@@ -140,7 +139,7 @@ class LanguageModel(nn.Module):
 
         No gradient flows into the memory; its positions are the ones just before this segment.
         """
-        pos, states = positions_of(tokens), self.stack.remember(State)
+        pos, states = positions_of(tokens), self.stack.forget()
         before = [Source(m, positions_of(m, -m.size(1)), Mask()) for m in memory]
         here = Place(pos, Mask(causal=True), tokens != PAD)
         hidden = self.stack(self.embedding(tokens), here, states, before)

@@ -24,7 +24,7 @@ ZST_PIECE = 512
 
 FOREIGN = {
     b"PK\x03\x04": "is a zip archive; unpack it first with unzip",
-    b"BZh": "is packed with bzip2; unpack it first with bunzip2",
+    b"BZh91AY&SY": "is packed with bzip2; unpack it first with bunzip2",
     b"7z\xbc\xaf": "is a 7z archive; unpack it first",
     b"\xff\xfe": "is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8",
     b"\xfe\xff": "is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8",
@@ -121,15 +121,13 @@ class DamagedError(Exception):
 
 
 class Zst:
-    """Unpack zst frames, little by little. (The library's own stream takes a cut-off file for a whole one.)"""
+    """Unpack zst frames, piece by piece; the library's own stream takes a cut-off file for a whole one."""
 
     def __init__(self, packed: BinaryIO) -> None:
         try:
             import zstandard
         except ImportError:
-            raise UsageError(
-                "reading .zst files needs one more package: pip install 'headway[zst]'"
-            ) from None
+            raise UsageError("reading .zst files needs one more package: pip install 'headway[zst]'") from None
         self.packed, self.library = packed, zstandard
         self.frame = None
         self.ready = b""

@@ -85,9 +85,7 @@ class Order:
         mean = pieces / max(1, sum(sizes))
         self.limit = max(1, min(WINDOW_EXAMPLES, int(WINDOW_PIECES / max(1.0, mean))))
         if len(self.weights) != len(self.sizes) or min(self.weights, default=0) < 0:
-            raise ValueError(
-                f"{len(self.sizes)} corpora need as many weights of at least 0, not {list(weights)}"
-            )
+            raise ValueError(f"{len(self.sizes)} corpora need as many weights of at least 0, not {list(weights)}")
         if sum(map(Fraction.__mul__, self.weights, map(Fraction, self.sizes))) <= 0:
             raise ValueError("no examples: every corpus is empty or has weight 0")
 
@@ -110,14 +108,15 @@ class Order:
         ]
         return np.sort(np.concatenate(taken))
 
-    def after(self, epoch: int, window: int) -> Cursor:
-        """The beginning of the window that follows; epochs too small to hold an example are passed over."""
-        if window + 1 < self.windows_in(epoch):
-            return Cursor(epoch, window + 1)
-        epoch += 1
-        while self.windows_in(epoch) == 0:
-            epoch += 1
-        return Cursor(epoch)
+    def after(self, cursor: Cursor) -> Cursor:
+        """The beginning of the window that follows."""
+        return self.settle(Cursor(cursor.epoch, cursor.window + 1))
+
+    def settle(self, cursor: Cursor) -> Cursor:
+        """The cursor, or where an epoch has no such window (or no example at all), the beginning of a later one."""
+        while cursor.window >= self.windows_in(cursor.epoch):
+            cursor = Cursor(cursor.epoch + 1)
+        return cursor
 
     def _before(self, corpus: int, epoch: int) -> int:
         """How many examples of the corpus all epochs before this one took."""

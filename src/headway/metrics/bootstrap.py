@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import SupportsFloat
 
 from sacrebleu.significance import PairedTest, Result
 
@@ -72,23 +73,22 @@ def paired_bootstrap(
             signatures, scores = PairedTest(systems, metrics, [references], "bs", n_samples=samples)()
         title = next(iter(signatures))
         one, two = (
-            _score(result, str(signatures[title]), measure)
-            for result in scores[title]
-            if isinstance(result, Result)
+            _score(result, str(signatures[title]), measure) for result in scores[title] if isinstance(result, Result)
         )
         results[measure.name] = Paired(one, two, _p_value(first, second, scores[title][1]))
     return results
 
 
 def _score(result: Result, signature: str, measure: Measure) -> Score:
-    low, high = _bounds(result.mean, result.ci)
-    return Score(result.score, low, high, signature, measure.higher_is_better)
+    low, high = bounds(result.mean, result.ci)
+    return Score(float(result.score), low, high, signature, measure.higher_is_better)
 
 
-def _bounds(mean: float | None, half: float | None) -> tuple[float | None, float | None]:
+def bounds(mean: SupportsFloat | None, half: SupportsFloat | None) -> tuple[float | None, float | None]:
+    """The ends of the 95 % interval, from sacreBLEU's mean and half width."""
     if mean is None or half is None:
         return None, None
-    return float(mean - half), float(mean + half)
+    return float(mean) - float(half), float(mean) + float(half)
 
 
 def _p_value(first: Sequence[str], second: Sequence[str], result: Result | str) -> float:

@@ -33,9 +33,11 @@ class Comet(Ratio):
 
 
 def comet(command: str, sources: Sequence[str]) -> Measure:
-    """COMET as a measure beside the others."""
+    """COMET as a measure beside the others; `command` is the program, with options of its own if need be."""
+    if not command.strip():
+        raise UsageError("--comet: give the path of comet-score, for example comet/bin/comet-score")
     metric = Comet(command, sources)
-    return Measure("comet", lambda _: metric)
+    return Measure("comet", lambda _: metric, costly=True)
 
 
 def run_comet(
@@ -74,9 +76,7 @@ def _read_scores(path: Path, command: str, count: int) -> list[float]:
         (sentences,) = json.loads(path.read_text(encoding="utf-8")).values()
         scores = [float(sentence["COMET"]) for sentence in sentences]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(
-            f"--comet {command}: wrote no scores that can be read; is it comet-score 2?"
-        ) from None
+        raise UsageError(f"--comet {command}: wrote no scores that can be read; is it comet-score 2?") from None
     if len(scores) != count:
         raise UsageError(f"--comet {command}: gave {len(scores)} scores for {count} sentences")
     return scores

@@ -10,9 +10,7 @@ from jaxtyping import Int
 CELLS = 2_000_000  # numbers held at a time: bounds the memory, whatever the length of the texts
 
 
-def edit_distances(
-    lefts: Sequence[Sequence[Hashable]], rights: Sequence[Sequence[Hashable]]
-) -> Int[np.ndarray, " n"]:
+def edit_distances(lefts: Sequence[Sequence[Hashable]], rights: Sequence[Sequence[Hashable]]) -> Int[np.ndarray, " n"]:
     """Levenshtein distance of each pair: fewest insertions, deletions and replacements of one symbol."""
     if len(lefts) != len(rights):
         raise ValueError(f"{len(lefts)} sequences against {len(rights)}: they must pair up")

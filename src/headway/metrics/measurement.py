@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sacrebleu.metrics.chrf import CHRF
 
-from headway.metrics.bootstrap import SEED, affordable, seeded
+from headway.metrics.bootstrap import SEED, affordable, bounds, seeded
 from headway.metrics.measures import Measure, choose
 from headway.metrics.score import Score, Scores
 
@@ -23,16 +23,14 @@ def measure(
 ) -> Scores:
     """Every measure of the outputs; with `resamples`, each has its 95 % interval."""
     if len(hypotheses) != len(references) or not hypotheses:
-        raise ValueError(
-            f"{len(hypotheses)} outputs for {len(references)} references: give as many, at least one"
-        )
+        raise ValueError(f"{len(hypotheses)} outputs for {len(references)} references: give as many, at least one")
     samples = affordable(resamples, len(references)) if resamples > 0 else 1
     scores: dict[str, Score] = {}
     for one in measures:
         metric = one.build(language)
         with seeded(seed):
             found = metric.corpus_score(hypotheses, [references], n_bootstrap=samples)
-        low, high = (found._mean - found._ci, found._mean + found._ci) if samples > 1 else (None, None)
+        low, high = bounds(found._mean, found._ci) if samples > 1 else (None, None)
         signature = str(metric.get_signature())
         scores[one.name] = Score(float(found.score), low, high, signature, one.higher_is_better)
     return Scores(scores)
@@ -42,6 +40,5 @@ def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[
     """chrF of each sentence by itself: the measure that is still fair to a single short sentence."""
     metric = CHRF()
     return [
-        float(metric.sentence_score(said, [meant]).score)
-        for said, meant in zip(hypotheses, references, strict=True)
+        float(metric.sentence_score(said, [meant]).score) for said, meant in zip(hypotheses, references, strict=True)
     ]

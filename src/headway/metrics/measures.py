@@ -60,6 +60,7 @@ class Measure:
     name: str
     build: Callable[[str], Metric]
     higher_is_better: bool = True
+    costly: bool = False  # runs another program: the whole test set once, not its parts again
 
 
 def _bleu(lowercase: bool) -> Callable[[str], Metric]:

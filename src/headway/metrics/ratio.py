@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
 from sacrebleu.metrics.base import Metric, Signature
 from sacrebleu.metrics.base import Score as SacreScore
 
@@ -65,7 +66,7 @@ class Ratio(Metric):
     def _aggregate_and_compute(self, stats: Sequence[Sequence[float]]) -> SacreScore:
         return self._compute_score_from_stats([sum(column) for column in zip(*stats, strict=True)])
 
-    def _compute_score_from_stats(self, stats: Sequence[float]) -> SacreScore:
+    def _compute_score_from_stats(self, stats: Sequence[float] | np.ndarray) -> SacreScore:
         counted, countable = float(stats[0]), float(stats[1])
         share = counted / countable if countable > 0 else float(counted > 0)
         return SacreScore(self.title, 100 * share)

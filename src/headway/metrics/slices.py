@@ -91,6 +91,4 @@ def count_words(texts: Sequence[str], language: str = "") -> Counter[str]:
 def rare(counts: Counter[str], at_most: int, language: str = "") -> Pick:
     """Words that `counts` has seen at most so often."""
     split = bleu_splitter(language)
-    return lambda text: frozenset(
-        word for word in split(text.lower()) if word[0].isalpha() and counts[word] <= at_most
-    )
+    return lambda text: frozenset(word for word in split(text.lower()) if word[0].isalpha() and counts[word] <= at_most)

@@ -9,9 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 
-def frequencies(
-    width: int, base: float = 10_000.0, device: torch.device | None = None
-) -> Float[Tensor, "half"]:
+def frequencies(width: int, base: float = 10_000.0, device: torch.device | None = None) -> Float[Tensor, "half"]:
     """1 / base^(2i/d): one turn speed for each pair of features (section 3.5).
 
     In double precision where there is one: an angle of a thousand turns is exact only then.

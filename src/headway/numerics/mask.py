@@ -24,6 +24,10 @@ class Mask:
         """The same rule at given places."""
         return replace(self, q_pos=q_pos, k_pos=k_pos)
 
+    def select(self, rows: Int[Tensor, "n"]) -> Mask:
+        """The same rule for these rows of the batch."""
+        return self if self.keys is None else replace(self, keys=self.keys[rows])
+
     @property
     def plainly_causal(self) -> bool:
         """Queries and keys are the same tokens and only the future is hidden: flash kernels know this case."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -22,9 +24,7 @@ class Attention(nn.Module):
         self.positions, self.kernel = positions, kernel
         self.query_width = size.heads * size.head_width
         key_width = size.key_heads * size.head_width
-        self.qkv = nn.Linear(
-            size.width, self.query_width + 2 * key_width, bias=bias
-        )  # W_Q, W_K, W_V in one matrix
+        self.qkv = nn.Linear(size.width, self.query_width + 2 * key_width, bias=bias)  # W_Q, W_K, W_V in one matrix
         self.out = nn.Linear(self.query_width, size.width, bias=bias)
 
     def forward(
@@ -40,31 +40,24 @@ class Attention(nn.Module):
         q = self.positions.rotate(self.split(queries, self.heads), x_pos)
         k, v, k_pos = state.read(project)
         k, v = self.spread(k), self.spread(v)
-        q = fold(q, k.size(0))
-        q_pos = x_pos if q.size(2) == x.size(1) else k_pos[:, :1]
+        q, q_pos = fold(q, x_pos, k.size(0))
         bias = self.positions.bias(q, k, q_pos, k_pos)
         mixed = unfold(self.kernel(q, k, v, mask.at(q_pos, k_pos), bias, state), x.size(0))
         return self.out(mixed.transpose(1, 2).flatten(2))
 
-    def project(self, x: Tensor, source: Tensor, source_pos: Tensor):
+    def project(self, x: Tensor, source: Tensor, source_pos: Tensor) -> tuple[Tensor, Callable[[], Keys]]:
         """Queries now; keys and values when the state asks. All three in one product when x looks at itself."""
         if source is x:
-            queries, rest = self.qkv(x).split(
-                [self.query_width, self.qkv.out_features - self.query_width], dim=-1
-            )
+            queries, rest = self.qkv(x).split([self.query_width, self.qkv.out_features - self.query_width], dim=-1)
             return queries, lambda: self.keys(rest, source_pos)
         weight, bias = self.qkv.weight, self.qkv.bias
-        q_bias, kv_bias = (
-            (None, None) if bias is None else (bias[: self.query_width], bias[self.query_width :])
-        )
+        q_bias, kv_bias = (None, None) if bias is None else (bias[: self.query_width], bias[self.query_width :])
         queries = F.linear(x, weight[: self.query_width], q_bias)
         return queries, lambda: self.keys(F.linear(source, weight[self.query_width :], kv_bias), source_pos)
 
     def keys(self, projected: Tensor, pos: Tensor) -> Keys:
         k, v = projected.chunk(2, dim=-1)
-        return Keys(
-            self.positions.rotate(self.split(k, self.key_heads), pos), self.split(v, self.key_heads), pos
-        )
+        return Keys(self.positions.rotate(self.split(k, self.key_heads), pos), self.split(v, self.key_heads), pos)
 
     def split(self, x: Tensor, heads: int) -> Tensor:
         """[b t h·e] -> [b h t e]"""
@@ -76,10 +69,16 @@ class Attention(nn.Module):
         return x if groups == 1 else x.repeat_interleave(groups, dim=1)
 
 
-def fold(q: Float[Tensor, "n h t e"], sentences: int) -> Float[Tensor, "b h qs e"]:
+def fold(
+    q: Float[Tensor, "n h t e"], pos: Int[Tensor, "#n t"], sentences: int
+) -> tuple[Float[Tensor, "b h qs e"], Int[Tensor, "#b qs"]]:
     """The hypotheses of one sentence become queries of one memory, which is then read once for all of them."""
-    beam = q.size(0) // sentences
-    return q if beam == 1 else q.unflatten(0, (sentences, beam)).transpose(1, 2).flatten(2, 3)
+    rows = q.size(0)
+    if rows == sentences:
+        return q, pos
+    groups = (sentences, rows // sentences)
+    q_pos = pos.expand(rows, -1).unflatten(0, groups).flatten(1)
+    return q.unflatten(0, groups).transpose(1, 2).flatten(2, 3), q_pos
 
 
 def unfold(mixed: Float[Tensor, "b h qs e"], rows: int) -> Float[Tensor, "n h t e"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from headway.numerics.mask import Mask
 from headway.parts.attention import Attention
 from headway.parts.norms import Real
-from headway.parts.states import State
+from headway.parts.states import NOTHING, State
 
 Stream = Float[Tensor, "b t d"]
 
@@ -33,13 +33,16 @@ class Source:
     pos: Int[Tensor, "#b s"]
     mask: Mask
 
+    def select(self, sentences: Int[Tensor, "m"]) -> Source:
+        return Source(self.x[sentences], self.pos, self.mask.select(sentences))
+
 
 @dataclass
 class BlockState:
     """What one decoder layer remembers."""
 
-    own: State = field(default_factory=State)
-    source: State = field(default_factory=State)
+    own: State = NOTHING
+    source: State = NOTHING
     looked_at: Tensor | None = None  # the vectors its self-attention read, for the next segment's memory
 
 
@@ -85,7 +88,5 @@ class DecoderBlock(nn.Module):
         own, pos = self.self_attention, here.pos
         x = self.around_self(x, lambda h: own(h, h, here.mask, pos, pos, state.own), here.real)
         cross = self.cross_attention
-        x = self.around_source(
-            x, lambda h: cross(h, source.x, source.mask, pos, source.pos, state.source), here.real
-        )
+        x = self.around_source(x, lambda h: cross(h, source.x, source.mask, pos, source.pos, state.source), here.real)
         return self.around_feed(x, self.feed_forward, here.real)

@@ -7,6 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from headway.parts.size import check_share
+
 RESOLUTION = 1 << 16
 
 
@@ -21,8 +23,7 @@ class Dropout(nn.Module):
 
     def __init__(self, share: float) -> None:
         super().__init__()
-        if not 0 <= share < 1:
-            raise ValueError(f"dropout is {share}; it must be at least 0 and less than 1")
+        check_share("dropout", share)
         self.share = share
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

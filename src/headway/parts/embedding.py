@@ -13,5 +13,5 @@ class Embedding(nn.Embedding):
         super().__init__(vocabulary, width)
         self.scale = width**0.5 if scaled else 1.0
 
-    def forward(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
-        return super().forward(ids) * self.scale
+    def forward(self, input: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
+        return super().forward(input) * self.scale

@@ -10,9 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headway.parts.dropout import Dropout
-from headway.parts.size import Size
+from headway.parts.size import Size, check_range, check_share
 
 Stream = Float[Tensor, "b t d"]
+
+WIDEST = 1_000_000
 
 
 class ReluLayer(nn.Module):
@@ -25,6 +27,13 @@ class ReluLayer(nn.Module):
 
     def forward(self, x: Stream) -> Stream:
         return self.down(self.dropout(F.relu(self.up(x))))
+
+
+class SwishLayer(ReluLayer):
+    """The same with x · sigmoid(x) (Ramachandran et al. 2017), as in Marian's published models."""
+
+    def forward(self, x: Stream) -> Stream:
+        return self.down(self.dropout(F.silu(self.up(x))))
 
 
 class GeluLayer(ReluLayer):
@@ -51,6 +60,11 @@ class SwigluLayer(nn.Module):
         return self.down(self.dropout(F.silu(gate) * value))
 
 
+def check_inner(width: int | None, dropout: float) -> None:
+    check_range("width", 1 if width is None else width, 1, WIDEST)
+    check_share("dropout", dropout)
+
+
 @dataclass(frozen=True)
 class Relu:
     """Two matrices with a rectifier between them, the paper's."""
@@ -59,8 +73,26 @@ class Relu:
     width: int | None = None  # inner width; unset: 4 times the model's
     dropout: float = 0.0  # dropout on the inner vectors
 
+    def __post_init__(self) -> None:
+        check_inner(self.width, self.dropout)
+
     def build(self, size: Size, bias: bool) -> nn.Module:
         return ReluLayer(size.width, self.width or 4 * size.width, bias, self.dropout)
+
+
+@dataclass(frozen=True)
+class Swish:
+    """Two matrices with x · sigmoid(x) between them."""
+
+    kind: Literal["swish"] = "swish"
+    width: int | None = None  # inner width; unset: 4 times the model's
+    dropout: float = 0.0  # dropout on the inner vectors
+
+    def __post_init__(self) -> None:
+        check_inner(self.width, self.dropout)
+
+    def build(self, size: Size, bias: bool) -> nn.Module:
+        return SwishLayer(size.width, self.width or 4 * size.width, bias, self.dropout)
 
 
 @dataclass(frozen=True)
@@ -71,6 +103,9 @@ class Gelu:
     width: int | None = None  # inner width; unset: 4 times the model's
     dropout: float = 0.0  # dropout on the inner vectors
     tanh: bool = False  # GPT-2's approximation
+
+    def __post_init__(self) -> None:
+        check_inner(self.width, self.dropout)
 
     def build(self, size: Size, bias: bool) -> nn.Module:
         return GeluLayer(size.width, self.width or 4 * size.width, bias, self.dropout, self.tanh)
@@ -84,9 +119,12 @@ class Swiglu:
     width: int | None = None  # inner width; unset: 8/3 of the model's, rounded up to a multiple of 32
     dropout: float = 0.0  # dropout on the inner vectors
 
+    def __post_init__(self) -> None:
+        check_inner(self.width, self.dropout)
+
     def build(self, size: Size, bias: bool) -> nn.Module:
         inner = self.width or -(-8 * size.width // (3 * 32)) * 32
         return SwigluLayer(size.width, inner, bias, self.dropout)
 
 
-FeedForward = Relu | Gelu | Swiglu
+FeedForward = Relu | Gelu | Swish | Swiglu

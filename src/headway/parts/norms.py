@@ -9,14 +9,16 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from headway.parts.size import check_range
+
 Real = Bool[Tensor, "b t"] | None
 
 
 class Layer(nn.LayerNorm):
     """Over the features of one token, whatever the batch or the length (Ba et al. 2016)."""
 
-    def forward(self, x: Float[Tensor, "*b d"], real: Real = None) -> Float[Tensor, "*b d"]:
-        return super().forward(x)
+    def forward(self, input: Float[Tensor, "*b d"], real: Real = None) -> Float[Tensor, "*b d"]:
+        return super().forward(input)
 
 
 class RMS(nn.RMSNorm):
@@ -29,10 +31,10 @@ class RMS(nn.RMSNorm):
 class Batch(nn.BatchNorm1d):
     """Over the tokens of the batch, padding left out. For comparison: it depends on its neighbours."""
 
-    def forward(self, x: Float[Tensor, "b t d"], real: Real = None) -> Float[Tensor, "b t d"]:
-        real = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if real is None else real
-        normed = super().forward(x[real])
-        return torch.zeros_like(x, dtype=normed.dtype).masked_scatter(real[..., None], normed)
+    def forward(self, input: Float[Tensor, "b t d"], real: Real = None) -> Float[Tensor, "b t d"]:
+        real = torch.ones(input.shape[:2], dtype=torch.bool, device=input.device) if real is None else real
+        normed = super().forward(input[real])
+        return torch.zeros_like(input, dtype=normed.dtype).masked_scatter(real[..., None], normed)
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,9 @@ class LayerNorm:
 
     kind: Literal["layer"] = "layer"
     epsilon: float = 1e-5  # added to the variance
+
+    def __post_init__(self) -> None:
+        check_range("epsilon", self.epsilon, 0, 1)
 
     def build(self, width: int) -> nn.Module:
         return Layer(width, eps=self.epsilon)
@@ -53,6 +58,9 @@ class RMSNorm:
     kind: Literal["rms"] = "rms"
     epsilon: float = 1e-6  # added to the mean square
 
+    def __post_init__(self) -> None:
+        check_range("epsilon", self.epsilon, 0, 1)
+
     def build(self, width: int) -> nn.Module:
         return RMS(width, eps=self.epsilon)
 
@@ -64,6 +72,10 @@ class BatchNorm:
     kind: Literal["batch"] = "batch"
     epsilon: float = 1e-5  # added to the variance
     momentum: float = 0.1  # how fast the running mean follows
+
+    def __post_init__(self) -> None:
+        check_range("epsilon", self.epsilon, 0, 1)
+        check_range("momentum", self.momentum, 0, 1)
 
     def build(self, width: int) -> nn.Module:
         return Batch(width, eps=self.epsilon, momentum=self.momentum)

@@ -1,8 +1,19 @@
-"""The sizes every part needs, computed once and handed down."""
+"""The sizes every part needs, computed once and handed down; and the range a number may have."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+
+def check_range(name: str, value: int | float, least: int | float, most: int | float) -> None:
+    """Refuse a number from the configuration, saying what is allowed. NaN is outside every range."""
+    if not least <= value <= most:
+        raise ValueError(f"{name} is {value}; it must be from {least} to {most}")
+
+
+def check_share(name: str, value: int | float) -> None:
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} is {value}; it must be at least 0 and less than 1")
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,9 @@ class State:
         """Keep these batch rows: repeats them for a beam, reorders it, or drops finished sentences."""
 
 
+NOTHING = State()  # one is enough: it remembers nothing
+
+
 class Growing(State):
     """Self-attention while decoding: every step adds its keys to a buffer that doubles when it is full."""
 
@@ -53,9 +56,7 @@ class Growing(State):
             self.held = self.roomier(new)
         for whole, part in zip(self.held, new, strict=True):
             whole.narrow(-2 if whole.dim() == 4 else -1, start, self.used - start).copy_(part)
-        return Keys(
-            self.held.k[:, :, : self.used], self.held.v[:, :, : self.used], self.held.pos[:, : self.used]
-        )
+        return Keys(self.held.k[:, :, : self.used], self.held.v[:, :, : self.used], self.held.pos[:, : self.used])
 
     def roomier(self, new: Keys) -> Keys:
         room = max(16, 2 * self.used)

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written beside, made durable, renamed. Tests pull the plug here, at `at`."""
+"""Files that are whole or absent: written beside, made durable, renamed. Tests pull the plug at `at`."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ def disk_trouble(path: Path, needed: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        wanted = f" ({needed:,} bytes are needed)" if needed else ""
         raise DiskError(
-            f"cannot write {path}: {error.strerror or error} ({needed:,} bytes are needed); "
-            "make room or give it a place that can be written"
+            f"cannot write {path}: {error.strerror or error}{wanted}; make room or name a place that can be written"
         ) from error
 
 
@@ -109,16 +109,17 @@ def check_space(folder: Path, needed: int) -> None:
         free = shutil.disk_usage(folder).free
     if free < 2 * needed:
         raise DiskError(
-            f"cannot write {folder}: {2 * needed:,} bytes are needed (twice the size) and {free:,} are free; make room"
+            f"cannot write {folder}: {2 * needed:,} bytes are needed (twice the size), {free:,} are free; "
+            "make room or name another place"
         )
 
 
 def write(path: Path, pieces: Iterable[Buffer]) -> Digest:
-    """Write a new file and make it durable. The digest is of what was meant, not of what the disk gives back."""
+    """Write a new file and make it durable. The digest is of what was meant, not of what the disk kept."""
     digest, size = hashlib.sha256(), 0
     with open(path, "xb", buffering=0) as file:
         for piece in pieces:
-            view = memoryview(piece).cast("B")
+            view = memoryview(piece)
             size += len(view)
             for start in range(0, len(view), CHUNK):
                 part = view[start : start + CHUNK]

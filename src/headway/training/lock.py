@@ -11,8 +11,10 @@ from types import TracebackType
 from headway.errors import UsageError
 from headway.training.files import POSIX, disk_trouble
 
-if POSIX:
+try:
     import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 
 def alive(pid: int) -> bool:
@@ -29,7 +31,7 @@ def alive(pid: int) -> bool:
 
 
 class Lock:
-    """Held from `take` to `release`, or to the end of the process. A dead holder's lock is simply taken over."""
+    """Held from `take` to `release` or the end of the process. A dead holder's lock is simply taken over."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -80,7 +82,7 @@ def _holder(file: int) -> int:
 
 
 def _is_taken(file: int, holder: int) -> bool:
-    if not POSIX:
+    if fcntl is None:
         return False
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

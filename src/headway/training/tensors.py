@@ -1,4 +1,4 @@
-"""Tensors in and out of safetensors files: streamed out without a copy, mapped in after the header was checked."""
+"""Tensors in safetensors files: streamed out without a copy, mapped in once the header is checked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def byte_count(tensors: Mapping[str, Tensor]) -> int:
 
 
 def stream(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
-    """A safetensors file piece by piece. Each tensor visits the CPU alone, so no second copy of a model is made."""
+    """A safetensors file piece by piece. Each tensor visits the CPU alone: no second copy of a model."""
     # The widest first keeps every tensor aligned; then by name, so that equal tensors make equal files.
     order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
     header, end = {}, 0
@@ -61,11 +61,11 @@ def stream(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
 
 def _bytes(tensor: Tensor) -> memoryview:
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    return memoryview(plain.reshape(-1).view(torch.uint8).numpy())
+    return plain.reshape(-1).view(torch.uint8).numpy().data
 
 
 def load(path: Path) -> dict[str, Tensor]:
-    """Map a file into memory. Nothing in it is run, and nothing is believed that its size does not bear out."""
+    """Map a file into memory. Nothing in it is run; nothing is believed that its size does not bear out."""
     try:
         _check_header(path)
         with safe_open(path, framework="pt") as file:

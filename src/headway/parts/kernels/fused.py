@@ -15,6 +15,19 @@ from headway.parts.kernels.softmax import SoftmaxKernel
 from headway.parts.size import Size
 from headway.parts.states import State
 
+try:  # on machines with Triton; imported here, as torch.compile cannot follow an import
+    from headway.parts.kernels.short import LONGEST, short_attention
+except ImportError:
+    LONGEST, short_attention = 0, None
+
+
+def fits_short(q: Queries, k: KeysOf, mask: Mask) -> bool:
+    """Whether whole heads fit in one program on CUDA, in half precision: most sentences in training do."""
+    if not q.is_cuda or q.dtype in (torch.float32, torch.float64):
+        return False
+    short = 16 <= q.size(2) <= LONGEST and k.size(2) <= LONGEST and q.size(3) in (16, 32, 64)
+    return short and (not mask.causal or mask.q_pos is mask.k_pos)
+
 
 class FusedKernel(Kernel):
     """Reaches the flash path whenever the mask allows: no mask at all, or a plainly causal one."""
@@ -25,10 +38,10 @@ class FusedKernel(Kernel):
 
     def forward(self, q: Queries, k: KeysOf, v: KeysOf, mask: Mask, bias: Bias, state: State) -> Queries:
         dropout = self.dropout if self.training else 0.0
+        if short_attention is not None and bias is None and dropout == 0.0 and fits_short(q, k, mask):
+            return short_attention(q, k, v, mask.keys, mask.causal, self.scale)
         if bias is None and mask.plainly_causal:
-            return F.scaled_dot_product_attention(
-                q, k, v, dropout_p=dropout, is_causal=True, scale=self.scale
-            )
+            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, scale=self.scale)
         allowed = mask.dense()
         if bias is not None:
             allowed = bias if allowed is None else torch.where(allowed, bias, -torch.inf)
@@ -36,7 +49,7 @@ class FusedKernel(Kernel):
 
     def reference(self) -> SoftmaxKernel:
         """The written-out kernel that computes the same, for looking inside."""
-        twin = SoftmaxKernel(DotScore(self.scale), self.scaled, self.dropout)
+        twin = SoftmaxKernel(DotScore(self.scale), self.scaled, self.rotated, self.dropout)
         return twin.train(self.training)
 
 

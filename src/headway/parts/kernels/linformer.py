@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from headway.numerics.mask import Mask
 from headway.parts.dropout import Dropout
 from headway.parts.kernels.base import Bias, Kernel, KeysOf, Queries
-from headway.parts.size import Size
+from headway.parts.size import Size, check_range
 from headway.parts.states import State
 
 
@@ -19,7 +19,7 @@ class LinformerKernel(Kernel):
     """Mixes keys along the sequence before scoring, so it can hide neither the future nor a single key's score."""
 
     biased: ClassVar[bool] = False
-    rotated: ClassVar[bool] = False
+    rotated: bool = False
     causal: ClassVar[bool] = False
 
     def __init__(self, longest: int, rank: int, shared: bool, dropout: float) -> None:
@@ -49,8 +49,7 @@ class Linformer:
     shared: bool = True  # one projection for keys and values
 
     def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise ValueError(f"rank is {self.rank}; it must be at least 1")
+        check_range("rank", self.rank, 1, 1_000_000)
 
     def build(self, size: Size, dropout: float) -> Kernel:
         return LinformerKernel(size.longest, self.rank, self.shared, dropout)

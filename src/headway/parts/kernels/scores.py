@@ -44,9 +44,7 @@ class AdditiveScore(nn.Module):
 
     def __init__(self, heads: int, head_width: int) -> None:
         super().__init__()
-        self.w, self.u = (
-            nn.Parameter(torch.randn(heads, head_width, head_width) * head_width**-0.5) for _ in "wu"
-        )
+        self.w, self.u = (nn.Parameter(torch.randn(heads, head_width, head_width) * head_width**-0.5) for _ in "wu")
         self.v = nn.Parameter(torch.randn(heads, head_width) * head_width**-0.5)
 
     def forward(self, q: Q, k: K) -> Scores:
@@ -60,6 +58,7 @@ class ScaledDot:
 
     kind: Literal["scaled_dot"] = "scaled_dot"
     scaled: ClassVar[bool] = True
+    rotated: ClassVar[bool] = True
 
     def build(self, size: Size) -> nn.Module:
         return DotScore(size.head_width**-0.5)
@@ -71,6 +70,7 @@ class Dot:
 
     kind: Literal["dot"] = "dot"
     scaled: ClassVar[bool] = False
+    rotated: ClassVar[bool] = True
 
     def build(self, size: Size) -> nn.Module:
         return DotScore(1.0)
@@ -82,6 +82,7 @@ class Cosine:
 
     kind: Literal["cosine"] = "cosine"
     scaled: ClassVar[bool] = True
+    rotated: ClassVar[bool] = True
 
     def build(self, size: Size) -> nn.Module:
         return CosineScore(size.heads)
@@ -93,6 +94,7 @@ class Additive:
 
     kind: Literal["additive"] = "additive"
     scaled: ClassVar[bool] = True
+    rotated: ClassVar[bool] = False  # a network of q and k is not a function of their angle
 
     def build(self, size: Size) -> nn.Module:
         return AdditiveScore(size.heads, size.head_width)

@@ -19,9 +19,9 @@ from headway.parts.states import State
 class SoftmaxKernel(Kernel):
     """Every exact kernel must agree with this one."""
 
-    def __init__(self, score: nn.Module, scaled: bool, dropout: float) -> None:
+    def __init__(self, score: nn.Module, scaled: bool, rotated: bool, dropout: float) -> None:
         super().__init__()
-        self.score, self.scaled, self.dropout = score, scaled, Dropout(dropout)
+        self.score, self.scaled, self.rotated, self.dropout = score, scaled, rotated, Dropout(dropout)
         self.weights = nn.Identity()  # a place to hang a hook: `inspect` records what passes here
 
     def forward(self, q: Queries, k: KeysOf, v: KeysOf, mask: Mask, bias: Bias, state: State) -> Queries:
@@ -40,4 +40,4 @@ class Softmax:
     score: Score = ScaledDot()  # scaled_dot, dot, cosine or additive
 
     def build(self, size: Size, dropout: float) -> Kernel:
-        return SoftmaxKernel(self.score.build(size), self.score.scaled, dropout)
+        return SoftmaxKernel(self.score.build(size), self.score.scaled, self.score.rotated, dropout)

@@ -17,6 +17,7 @@ class AlibiPositions(Positions):
     """Nothing is learned; lengths never seen in training work."""
 
     adds_bias: ClassVar[bool] = True
+    slope: Tensor
 
     def __init__(self, heads: int) -> None:
         super().__init__()

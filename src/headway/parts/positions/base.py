@@ -14,7 +14,7 @@ Heads = Float[Tensor, "b h t e"]
 class Positions(nn.Module):
     """Knows no positions. A scheme overrides one verb.
 
-    Content-dependent terms, such as Transformer-XL's, are a bias that looks at queries and keys; so three verbs are enough.
+    Content-dependent terms, such as Transformer-XL's, are a bias that looks at queries and keys: three verbs do.
     """
 
     per_layer: ClassVar[bool] = False  # every layer learns its own

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headway.parts.positions.base import Positions
-from headway.parts.size import Size
+from headway.parts.size import Size, check_range
 
 
 def bucket(distance: Int[Tensor, "*shape"], buckets: int, furthest: int) -> Int[Tensor, "*shape"]:
@@ -57,8 +57,10 @@ class Bucketed:
     furthest: int = 128  # all longer distances share the last bucket
 
     def __post_init__(self) -> None:
-        if self.buckets < 4 or self.buckets % 2 or self.furthest <= self.buckets // 4:
-            raise ValueError("buckets must be even, at least 4, and furthest more than a quarter of them")
+        check_range("buckets", self.buckets, 4, 1_000_000)
+        check_range("furthest", self.furthest, self.buckets // 4 + 1, 1_000_000)
+        if self.buckets % 2:
+            raise ValueError(f"buckets is {self.buckets}; it must be even, half for each direction")
 
     def build(self, size: Size) -> Positions:
         return BucketedPositions(size.heads, self.buckets, self.furthest)

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from headway.numerics.functions import frequencies, rotate
 from headway.parts.positions.base import Heads, Pos, Positions
-from headway.parts.size import Size
+from headway.parts.size import Size, check_range
 
 
 class RotaryPositions(Positions):
@@ -30,6 +30,9 @@ class Rotary:
 
     kind: Literal["rotary"] = "rotary"
     base: float = 10_000.0  # slower turns, longer reach
+
+    def __post_init__(self) -> None:
+        check_range("base", self.base, 1, 1e12)
 
     def build(self, size: Size) -> Positions:
         if size.head_width % 2:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headway.numerics.functions import frequencies, sinusoid
 from headway.parts.positions.base import Pos, Positions
-from headway.parts.size import Size
+from headway.parts.size import Size, check_range
 
 
 class SinusoidalPositions(Positions):
@@ -32,6 +32,9 @@ class Sinusoidal:
 
     kind: Literal["sinusoidal"] = "sinusoidal"
     base: float = 10_000.0  # the slowest wave is 2 pi times as long
+
+    def __post_init__(self) -> None:
+        check_range("base", self.base, 1, 1e12)
 
     def build(self, size: Size) -> Positions:
         if size.width % 2:

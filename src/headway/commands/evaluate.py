@@ -1,0 +1,106 @@
+"""headway evaluate: how good is a translator, how sure is that, and where does it fail?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from headway.errors import UsageError
+from headway.metrics import Measure, choose
+from headway.metrics.bootstrap import SEED
+from headway.metrics.comet import comet as comet_measure
+from headway.reports.documents import evaluation_page
+from headway.reports.evaluation import evaluate as evaluate_outputs
+from headway.reports.systems import Decoding, translate_with
+from headway.reports.tables import print_evaluation
+from headway.reports.testset import Outputs, TestSet, language_of, read_outputs, read_test_set
+from headway.training.files import replace_text
+
+METRICS = "bleu,chrf,ter"
+
+
+def evaluate(
+    model: Annotated[Path | None, typer.Argument(help="model folder; not needed with --hypothesis")] = None,
+    reference: Annotated[Path | None, typer.Option(help="reference translations, one a line")] = None,
+    source: Annotated[Path | None, typer.Option(help="sentences to translate, one a line")] = None,
+    hypothesis: Annotated[Path | None, typer.Option(help="score this file instead of a model")] = None,
+    metrics: Annotated[
+        str, typer.Option(help="bleu, chrf, chrf++, ter, exact, wer, cer, per, or bleu-lc ...")
+    ] = METRICS,
+    beam: Annotated[int, typer.Option(help="hypotheses kept while searching", min=1)] = 5,
+    limit: Annotated[int | None, typer.Option(help="use only the first sentences")] = None,
+    resamples: Annotated[int, typer.Option(help="test sets drawn for the intervals; 0: no intervals", min=0)] = 1000,
+    seed: Annotated[int, typer.Option(help="of the resampling")] = SEED,
+    language: Annotated[str, typer.Option(help="of the references; chooses BLEU's tokeniser")] = "",
+    worst: Annotated[int, typer.Option(help="sentences to print, worst first", min=0)] = 5,
+    comet: Annotated[str, typer.Option(help="path of comet-score in its own environment")] = "",
+    output: Annotated[Path | None, typer.Option(help="write the translations here, one a line")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="write everything here as JSON")] = None,
+    html_file: Annotated[Path | None, typer.Option("--html", help="write everything here as a page")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps; default: the best there is")] = None,
+    engine: Annotated[str, typer.Option(help="what runs the model")] = "auto",
+) -> None:
+    """Score a model, or a file of translations, against references."""
+    if reference is None:
+        raise UsageError("--reference is missing: give the file of reference translations")
+    chosen = choose(metrics)
+    test = read_test_set(reference, source, language, limit)
+    outputs, test = _outputs(model, hypothesis, reference, test, limit, Decoding(beam, device, engine))
+    measures = add_comet(chosen, comet, test)
+    found = evaluate_outputs(outputs, test, measures, resamples, seed)
+    print_evaluation(found, Console(), worst)
+    if output is not None:
+        write(output, "".join(f"{text}\n" for text in outputs.texts))
+    if json_file is not None:
+        write(json_file, dump_json(found.to_dict()))
+    if html_file is not None:
+        write(html_file, evaluation_page(found))
+
+
+def _outputs(
+    model: Path | None,
+    hypothesis: Path | None,
+    reference: Path,
+    test: TestSet,
+    limit: int | None,
+    how: Decoding,
+) -> tuple[Outputs, TestSet]:
+    """What is to be scored, and the test set with its language known."""
+    if model is not None and hypothesis is not None:
+        raise UsageError(f"{model} and --hypothesis {hypothesis}: give a model or a file of outputs, not both")
+    if hypothesis is not None:
+        outputs, spoken = read_outputs(hypothesis, reference, test, limit), ""
+    elif model is not None:
+        outputs, spoken = translate_with(model, test, how)
+    else:
+        raise UsageError("nothing to evaluate: give a model folder, or outputs with --hypothesis")
+    return outputs, with_language(test, spoken, reference)
+
+
+def with_language(test: TestSet, spoken: str, reference: Path) -> TestSet:
+    """The language that was asked for, else the model's own, else what the file's name says."""
+    return replace(test, language=test.language or spoken or language_of(reference))
+
+
+def add_comet(measures: Sequence[Measure], command: str, test: TestSet) -> tuple[Measure, ...]:
+    if not command:
+        return tuple(measures)
+    if test.sources is None:
+        raise UsageError("--comet reads the sources too: give them with --source")
+    return (*measures, comet_measure(command, test.sources))
+
+
+def dump_json(content: dict[str, object]) -> str:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def write(path: Path, text: str) -> None:
+    """Write a report and say so."""
+    replace_text(path, text)
+    Console(stderr=True).print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)

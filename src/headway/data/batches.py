@@ -1,0 +1,231 @@
+"""Encoded pairs to padded tensors, in an order that any step can be resumed from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import islice
+from threading import Lock
+from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Int, Integer
+from torch import Tensor
+
+from headway.data.order import Cursor, Order, seeded
+from headway.data.packing import Bounded, Exact, Lengths, Plan, Shape
+from headway.data.rows import choose, pad, take
+from headway.data.store import Store
+from headway.errors import UsageError
+from headway.text.ragged import Ragged
+from headway.text.vocabulary import BOS, EOS, PAD
+
+RESAMPLING, PACKING = 2, 3  # purposes of random numbers; the order has 0 and 1
+
+
+@runtime_checkable
+class Resample(Protocol):
+    """The same sentences in other pieces (subword regularisation)."""
+
+    def __call__(
+        self, flat: Integer[np.ndarray, "p"], offsets: Int[np.ndarray, "m"], rng: np.random.Generator
+    ) -> tuple[Integer[np.ndarray, "q"], Int[np.ndarray, "m"]]: ...
+
+
+@dataclass(frozen=True)
+class BatchSettings:
+    """How large a batch is and what shapes it may have."""
+
+    section: ClassVar[bool] = True
+
+    tokens: int = 4096  # positions on either side of a batch, padding included
+    sentences: int | None = None  # most sentences in a batch; unset for no limit
+    shapes: Literal["exact", "bounded"] = "exact"  # exact: least padding; bounded: few shapes, for CUDA graphs
+
+    def __post_init__(self) -> None:
+        if self.tokens < 1:
+            raise ValueError(f"tokens is {self.tokens}: it must be 1 or more")
+        if self.sentences is not None and self.sentences < 1:
+            raise ValueError(f"sentences is {self.sentences}: it must be 1 or more, or unset")
+
+    def build(self, longest: int, sample: Callable[[], Lengths]) -> Exact:
+        """The packing; rows have at most `longest` positions, and `sample` tells typical lengths."""
+        makers = {
+            "exact": lambda: Exact(self.tokens, self.sentences, longest),
+            "bounded": lambda: Bounded(self.tokens, self.sentences, longest, sample()),
+        }
+        return makers[self.shapes]()
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentence pairs to train on. Dummy rows have no labels, and one real piece so that attention sees something."""
+
+    source: Int[Tensor, "b s"]
+    inputs: Int[Tensor, "b t"]  # begin and target
+    labels: Int[Tensor, "b t"]  # target and end
+    tokens: int  # labels that are no padding
+    source_tokens: int
+    indices: Integer[np.ndarray, " b"]  # of the examples in the store; -1 for dummies
+    cursor: Cursor  # where to go on after this batch and those of the other ranks at the same step
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(len(self.source), self.source.shape[1], self.inputs.shape[1])
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
+        return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Batch:
+        return self._each(Tensor.pin_memory)
+
+    def split(self) -> tuple[Batch, Batch]:
+        """Two halves, for when the whole does not fit into memory."""
+        middle = len(self.source) // 2
+        if middle == 0:
+            raise ValueError("a batch of one sentence cannot be split")
+        return self._part(slice(middle)), self._part(slice(middle, None))
+
+    def _part(self, rows: slice) -> Batch:
+        part = replace(self._each(lambda tensor: tensor[rows]), indices=self.indices[rows])
+        real = torch.from_numpy(part.indices >= 0).to(part.source.device)
+        return replace(
+            part, tokens=int((part.labels != PAD).sum()), source_tokens=int((part.source[real] != PAD).sum())
+        )
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        return replace(self, source=change(self.source), inputs=change(self.inputs), labels=change(self.labels))
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some examples in memory, and which of them share a batch."""
+
+    examples: Integer[np.ndarray, " n"]
+    source: Ragged
+    target: Ragged
+    plan: Plan
+
+    def batch(self, number: int, cursor: Cursor) -> Batch:
+        rows, shape = self.plan.batch(number)
+        sources, targets = take(self.source, rows), take(self.target, rows)
+        source = pad(sources, shape.rows, shape.source)
+        source[len(rows) :, 0] = EOS
+        labels = pad(targets, shape.rows, shape.target)
+        inputs = np.roll(labels, 1, axis=1)  # the last column is free: every target leaves room for its end
+        inputs[:, 0] = BOS
+        labels[np.arange(len(rows)), targets.lengths] = EOS
+        return Batch(
+            *map(torch.from_numpy, (source, inputs, labels)),
+            tokens=len(targets.flat) + len(rows),
+            source_tokens=len(sources.flat),
+            indices=np.pad(self.examples[rows], (0, shape.rows - len(rows)), constant_values=-1),
+            cursor=cursor,
+        )
+
+
+class Slot(NamedTuple):
+    """One place in the order of all batches."""
+
+    window: Window
+    number: int
+    after: Cursor
+
+
+class Batches:
+    """All batches of all epochs. Of every `world` batches in a row, each rank takes its own.
+
+    A row may begin in one window and end in the next, so no batch is left out or seen twice. Two ranks see at
+    each step what one rank sees in two, and a cursor is good for any number of ranks.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: BatchSettings,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+        resample: tuple[Resample, Resample] | None = None,  # of the source and of the target
+        weights: Sequence[float] | None = None,  # of the corpora
+    ) -> None:
+        if not 0 <= rank < world:
+            raise ValueError(f"rank {rank} of {world}: ranks count from 0")
+        self.store, self.seed, self.rank, self.world, self.resample = store, seed, rank, world, resample
+        self.order = _order(store, seed, weights)
+        source, target = store.facts.longest
+        self._busy = Lock()  # a resampler may remember words, and windows are made ahead
+        longest = max(source, target + 1)
+        if longest > settings.tokens:
+            raise UsageError(
+                f"batches of {settings.tokens} tokens cannot hold the longest sentence, {longest} pieces; "
+                "raise tokens, or lower data.longest"
+            )
+        self.packing = settings.build(longest, lambda: _lengths(*self._read(self.order.settle(Cursor()))[1:]))
+
+    def iterate(self, cursor: Cursor) -> Iterator[Batch]:
+        """Batches without end, from the cursor on."""
+        with closing(self._slots(cursor)) as slots:
+            while True:
+                step = list(islice(slots, self.world))
+                own = step[self.rank]
+                yield own.window.batch(own.number, step[-1].after)
+
+    def count(self, epoch: int) -> int:
+        """How many batches an epoch has, of all ranks: exact if it has one window, else estimated by the first."""
+        if self.order.windows_in(epoch) == 0:
+            return 0
+        window = self._window(Cursor(epoch))
+        return round(len(window.plan) * self.order.examples_in(epoch) / len(window.examples))
+
+    def _slots(self, cursor: Cursor) -> Generator[Slot]:
+        """The order of all batches. While one window is used, the next is made."""
+        here = self.order.settle(cursor)
+        with ThreadPoolExecutor(1, "windows") as ahead:
+            coming = ahead.submit(self._window, here)
+            while True:
+                window, following = coming.result(), self.order.after(here)
+                coming = ahead.submit(self._window, following)
+                for number in range(here.batch, len(window.plan)):
+                    last = number + 1 == len(window.plan)
+                    yield Slot(window, number, following if last else replace(here, batch=number + 1))
+                here = following
+
+    def _window(self, cursor: Cursor) -> Window:
+        examples, source, target = self._read(cursor)
+        rng = seeded(self.seed, PACKING, cursor.epoch, cursor.window)
+        return Window(examples, source, target, self.packing.pack(_lengths(source, target), rng))
+
+    def _read(self, cursor: Cursor) -> tuple[Integer[np.ndarray, " n"], Ragged, Ragged]:
+        """The examples of a window and their text, resampled."""
+        examples = self.order.examples(cursor.epoch, cursor.window)
+        sides = [column.ragged(examples) for column in (self.store.source, self.store.target)]
+        if self.resample is not None:
+            rng = seeded(self.seed, RESAMPLING, cursor.epoch, cursor.window)
+            with self._busy:
+                parts = zip(self.resample, sides, self.store.facts.longest, strict=True)
+                sides = [_vary(*part, rng) for part in parts]
+        return examples, sides[0], sides[1]
+
+
+def _order(store: Store, seed: int, weights: Sequence[float] | None) -> Order:
+    sizes = store.facts.corpora
+    weights = [1.0] * len(sizes) if weights is None else weights
+    sizes = [*sizes, *[0] * (len(weights) - len(sizes))]  # the last corpora may have lost all their pairs
+    try:
+        return Order(sizes, weights, seed, sum(store.facts.pieces))
+    except ValueError as error:
+        raise UsageError(f"nothing to train on: {error}") from None
+
+
+def _vary(resample: Resample, table: Ragged, longest: int, rng: np.random.Generator) -> Ragged:
+    """Other pieces, except where they would be more than any sentence has now."""
+    varied = Ragged(*resample(table.flat, table.offsets, rng))
+    return choose(varied.lengths <= longest, varied, table)
+
+
+def _lengths(source: Ragged, target: Ragged) -> Lengths:
+    return Lengths(source.lengths, target.lengths + 1)

@@ -1,0 +1,1 @@
+"""What doctor looks for, one file for each kind of trouble."""

@@ -1,0 +1,152 @@
+"""A corpus in blocks of a few thousand lines, with numbers about each line, so that a check costs microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int, UInt8, UInt64
+
+from headway.data.checks.kinds import KIND, KINDS, SCRIPTS, kind_table
+from headway.data.formats import HAS_NUL, NOT_UTF8, TOO_LONG, open_bytes, raw_lines
+
+MOST_LINES = 4096
+MOST_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of some lines: in which line each stands, and a number made of its letters."""
+
+    lines: Int[np.ndarray, " w"]
+    numbers: UInt64[np.ndarray, " w"]
+
+
+class Side:
+    """Some lines of one file."""
+
+    def __init__(self, path: Path, first: int, raws: list[bytes | None]) -> None:
+        self.path, self.first = path, first
+        self.raws = raws
+        self.faults: dict[int, str] = {}  # index of a line -> why it cannot be read
+        self.crlf = sum(raw is not None and raw.endswith(b"\r\n") for raw in raws)
+        self.texts = self._decode([raw if raw is not None else b"\n" for raw in raws])
+        self.faults |= {index: TOO_LONG for index, raw in enumerate(raws) if raw is None}
+
+    def _decode(self, raws: list[bytes]) -> list[str]:
+        joined = b"".join(raws)
+        try:
+            text = joined.decode("utf-8")
+        except UnicodeDecodeError:
+            text = "".join(self._mend(index, raw) for index, raw in enumerate(raws))
+        if "\0" in text:
+            self.faults |= {index: HAS_NUL for index, raw in enumerate(raws) if b"\0" in raw}
+        if self.crlf:
+            text = text.replace("\r\n", "\n")
+        return text.removesuffix("\n").split("\n") if raws else []
+
+    def _mend(self, index: int, raw: bytes) -> str:
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError:
+            self.faults[index] = NOT_UTF8
+            return raw.decode("utf-8", "replace")
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def where(self, index: int) -> str:
+        return f"{self.path}:{self.first + index}"
+
+    @cached_property
+    def joined(self) -> str:
+        """All lines, each with a line end."""
+        return "\n".join([*self.texts, ""])
+
+    @cached_property
+    def codes(self) -> Int[np.ndarray, " c"]:
+        """The code point of every character, line ends included."""
+        return np.frombuffer(self.joined.encode("utf-32-le"), np.uint32).astype(np.int64)
+
+    @cached_property
+    def lengths(self) -> Int[np.ndarray, " n"]:
+        return np.diff(np.flatnonzero(self.codes == ord("\n")), prepend=-1) - 1
+
+    @cached_property
+    def line_of_code(self) -> Int[np.ndarray, " c"]:
+        return np.repeat(np.arange(len(self)), self.lengths + 1)
+
+    @cached_property
+    def kind_of_code(self) -> UInt8[np.ndarray, " c"]:
+        return kind_table()[self.codes]
+
+    @cached_property
+    def kinds(self) -> Int[np.ndarray, "n kinds"]:
+        """How many characters of each kind every line has."""
+        cells = self.line_of_code * len(KINDS) + self.kind_of_code
+        return np.bincount(cells, minlength=len(self) * len(KINDS)).reshape(len(self), len(KINDS))
+
+    @cached_property
+    def words(self) -> Words:
+        """Runs of letters and digits; where no spaces are written, every character is a word."""
+        form = WORD_FORM[self.kind_of_code]
+        inside = form == 1
+        begins = (form == 2) | (inside & ~np.concatenate(([False], inside[:-1])))
+        ends = (form == 2) | (inside & ~np.concatenate((inside[1:], [False])))
+        sums = np.concatenate(([0], np.cumsum(LETTER_NUMBERS[self.codes & 0xFFFF]))).astype(np.uint64)
+        starts = np.flatnonzero(begins)
+        return Words(self.line_of_code[starts], sums[np.flatnonzero(ends) + 1] - sums[starts])
+
+
+WORD_FORM = np.zeros(len(KINDS), np.uint8)
+WORD_FORM[[KIND[script] for script in SCRIPTS]] = 1
+WORD_FORM[KIND["digit"]] = 1
+WORD_FORM[[KIND["CJK"], KIND["KANA"], KIND["THAI"]]] = 2
+# A word's number is the sum of its letters' numbers, modulo 2^64: "no" and "on" count as one word, which is harmless.
+LETTER_NUMBERS = np.random.default_rng(0).integers(1, 1 << 63, 0x10000, dtype=np.uint64)
+
+
+@dataclass(frozen=True)
+class Block:
+    """The same lines of both files; at the end of unequal files one side is shorter."""
+
+    first: int  # number of the first line
+    source: Side
+    target: Side
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.source, self.target
+
+    @property
+    def paired(self) -> int:
+        return min(len(self.source), len(self.target))
+
+
+def blocks(source: Path, target: Path) -> Iterator[Block]:
+    """Both files side by side to the end of the longer one."""
+    with open_bytes(source) as ours, open_bytes(target) as theirs:
+        rows = zip_longest(raw_lines(source, ours), raw_lines(target, theirs), fillvalue=b"")
+        for first, left, right in _portions(rows):
+            yield Block(first, Side(source, first, left), Side(target, first, right))
+
+
+def _portions(rows: Iterable[tuple[bytes | None, bytes | None]]) -> Iterator[tuple[int, list, list]]:
+    first, size = 1, 0
+    left: list[bytes | None] = []
+    right: list[bytes | None] = []
+    for number, (ours, theirs) in enumerate(rows, 1):
+        if ours != b"":  # a line has at least its end: nothing at all means that the file is over
+            left.append(ours)
+        if theirs != b"":
+            right.append(theirs)
+        size += len(ours or b"") + len(theirs or b"")
+        if number - first + 1 >= MOST_LINES or size >= MOST_BYTES:
+            yield first, left, right
+            first, size, left, right = number + 1, 0, [], []
+    if left or right:
+        yield first, left, right

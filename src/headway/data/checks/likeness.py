@@ -1,0 +1,182 @@
+"""How much two lines look like translations of each other, learnt from the corpus itself.
+
+Three witnesses: their lengths, their signs (digits, question marks, brackets, ...) and their words, through a small
+dictionary of words that often stand on the same line. Each gives a logarithm of odds: above 0 speaks for a pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8, UInt64
+
+from headway.data.checks.blocks import Side
+from headway.data.checks.kinds import KIND, SIGNS
+
+BUCKETS = 1 << 16  # words are told apart by 16 bits
+BITS = 256  # a line's words as a set of so many bits
+MOST_OVERLAP = 8
+MOST_SIGNS = 3
+MOST_CLASSES = 8  # of length
+SHRINKING = 30.0  # imagined pairs that know nothing, so that few real ones do not say too much
+MOST_PAIRS = 1_000_000  # pairs of words to learn a dictionary from
+FAR = 997  # lines apart, where nothing can be a translation
+FIRMEST = 4.0  # what one line may say for or against, in nats
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is remembered of some lines of one side, until it can be judged."""
+
+    lengths: Int[np.ndarray, " n"]
+    signs: UInt8[np.ndarray, "n signs"]
+    lines: Int[np.ndarray, " w"]  # the line of each word
+    words: Int[np.ndarray, " w"]  # the bucket of each word
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+def traits(side: Side) -> Traits:
+    signs = side.kinds[:, [KIND[name] for name in SIGNS]]
+    few = np.minimum(signs, MOST_SIGNS - 1).astype(np.uint8)
+    return Traits(side.lengths, few, side.words.lines, (side.words.numbers >> np.uint64(48)).astype(np.int64))
+
+
+def join(parts: list[Traits]) -> Traits:
+    before = np.cumsum([0, *(len(part) for part in parts[:-1])])
+    return Traits(
+        np.concatenate([part.lengths for part in parts]),
+        np.concatenate([part.signs for part in parts]),
+        np.concatenate([part.lines + start for part, start in zip(parts, before, strict=True)]),
+        np.concatenate([part.words for part in parts]),
+    )
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Lines made ready for comparison: some small classes, and a set of words."""
+
+    classes: UInt8[np.ndarray, "n f"]
+    words: UInt64[np.ndarray, "n 4"]
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def __getitem__(self, rows: slice | Int[np.ndarray, " m"]) -> Marks:
+        return Marks(self.classes[rows], self.words[rows])
+
+
+class Likeness:
+    """Learnt from source line i standing beside target line `partner[i]`; scores any two lines."""
+
+    def __init__(self, source: Traits, target: Traits, partner: Int[np.ndarray, " n"]) -> None:
+        self.bounds = [_bounds(side.lengths) for side in (source, target)]
+        odd = np.arange(len(source)) % 2 == 1  # one half teaches the dictionary, the other half how far to trust it
+        self.dictionary = _learn_words(source, target, np.where(odd, -1, partner))
+        ours, theirs = self.mark_source(source), self.mark_target(target)
+        right = ours[odd], theirs[partner[odd]]
+        wrong = ours[odd], theirs[(partner[odd] + FAR) % len(target)]
+        self.tables = [_odds_table(*(side.classes[:, f] for side in right)) for f in range(ours.classes.shape[1])]
+        self.overlap = _overlap_table(right, wrong)
+        self.evidence = float(self.score(*right).mean())
+
+    def mark_source(self, side: Traits) -> Marks:
+        meant = self.dictionary[side.words]
+        known = meant >= 0
+        return Marks(_classes(side, self.bounds[0]), _word_set(len(side), side.lines[known], meant[known]))
+
+    def mark_target(self, side: Traits) -> Marks:
+        return Marks(_classes(side, self.bounds[1]), _word_set(len(side), side.lines, side.words))
+
+    def score(self, source: Marks, target: Marks) -> Float[np.ndarray, " n"]:
+        total = self.overlap[_overlap(source, target)]
+        for feature, table in enumerate(self.tables):
+            total = total + table[source.classes[:, feature], target.classes[:, feature]]
+        return np.clip(total, -FIRMEST, FIRMEST)
+
+
+def _bounds(lengths: Int[np.ndarray, " n"]) -> Float[np.ndarray, " q"]:
+    """Cut lengths into a few classes of equal size, fewer when there is little to learn from."""
+    classes = MOST_CLASSES if len(lengths) >= 2000 else 5 if len(lengths) >= 300 else 3
+    return np.quantile(lengths, np.arange(1, classes) / classes)
+
+
+def _classes(side: Traits, bounds: Float[np.ndarray, " q"]) -> UInt8[np.ndarray, "n f"]:
+    return np.column_stack((np.searchsorted(bounds, side.lengths).astype(np.uint8), side.signs))
+
+
+def _word_set(count: int, lines: Int[np.ndarray, " w"], words: Int[np.ndarray, " w"]) -> UInt64[np.ndarray, "n 4"]:
+    bits = np.zeros((count, BITS), bool)
+    bits[lines, words % BITS] = True
+    return np.packbits(bits, axis=1).view(np.uint64)
+
+
+def _odds_table(left: UInt8[np.ndarray, " n"], right: UInt8[np.ndarray, " n"]) -> Float[np.ndarray, "a b"]:
+    """log p(a, b) / p(a) p(b)"""
+    size = MOST_CLASSES
+    together = np.bincount(left.astype(np.int64) * size + right, minlength=size * size).reshape(size, size)
+    alone = np.outer(together.sum(1), together.sum(0)) / len(left)
+    return np.log((together + SHRINKING * alone / len(left) + 1e-3) / (alone * (1 + SHRINKING / len(left)) + 1e-3))
+
+
+def _overlap(source: Marks, target: Marks) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
+    """How many translated words were expected, and how many of them are there."""
+    expected = np.bitwise_count(source.words).sum(1, dtype=np.int64)
+    there = np.bitwise_count(source.words & target.words).sum(1, dtype=np.int64)
+    return np.minimum(expected, MOST_OVERLAP), np.minimum(there, MOST_OVERLAP)
+
+
+def _overlap_table(right: tuple[Marks, Marks], wrong: tuple[Marks, Marks]) -> Float[np.ndarray, "9 9"]:
+    size = MOST_OVERLAP + 1
+    seen = []
+    for pair in (right, wrong):
+        expected, there = _overlap(*pair)
+        seen.append(np.bincount(expected * size + there, minlength=size * size).reshape(size, size) + 0.5)
+    together, chance = (table / table.sum(1, keepdims=True) for table in seen)
+    trust = np.minimum(1.0, seen[0].sum(1, keepdims=True) / (2 * SHRINKING))
+    return trust * np.log(together / chance)
+
+
+# ---------------------------------------------------------------- the dictionary
+
+
+def _learn_words(source: Traits, target: Traits, partner: Int[np.ndarray, " n"]) -> Int[np.ndarray, " buckets"]:
+    """For each source word the target word that most often comes with it (Dice's coefficient), or -1."""
+    left = _distinct(partner[source.lines], source.words)
+    right = _distinct(target.lines, target.words)
+    left, right = left[:, left[0] >= 0], right[:, np.isin(right[0], partner)]
+    left, right = _bounded(left, right)
+    ours, theirs = _cross(left, right)
+    pairs, together = np.unique(ours * BUCKETS + theirs, return_counts=True)
+    pairs, together = pairs[together >= 3], together[together >= 3]
+    ours, theirs = pairs // BUCKETS, pairs % BUCKETS
+    alone = np.bincount(left[1], minlength=BUCKETS)[ours] + np.bincount(right[1], minlength=BUCKETS)[theirs]
+    dice = 2 * together / alone
+    best = np.full(BUCKETS, -1)
+    order = np.argsort(dice, kind="stable")
+    order = order[dice[order] > 0.1]
+    best[ours[order]] = theirs[order]  # the last one, with the highest coefficient, stays
+    return best
+
+
+def _distinct(lines: Int[np.ndarray, " w"], words: Int[np.ndarray, " w"]) -> Int[np.ndarray, "2 u"]:
+    keys = np.unique(lines * BUCKETS + words)
+    return np.stack((keys // BUCKETS, keys % BUCKETS))
+
+
+def _bounded(left: Int[np.ndarray, "2 a"], right: Int[np.ndarray, "2 b"]) -> list[Int[np.ndarray, "2 _"]]:
+    """Only as many lines from the start as give `MOST_PAIRS` pairs of words: long lines teach enough sooner."""
+    size = max(left[0].max(initial=0), right[0].max(initial=0)) + 1
+    sizes = np.bincount(left[0], minlength=size) * np.bincount(right[0], minlength=size)
+    last = np.searchsorted(np.cumsum(sizes), MOST_PAIRS)
+    return [side[:, side[0] <= last] for side in (left, right)]
+
+
+def _cross(left: Int[np.ndarray, "2 a"], right: Int[np.ndarray, "2 b"]) -> Int[np.ndarray, "2 p"]:
+    """Every source word with every target word of the same line."""
+    first = np.searchsorted(right[0], left[0])
+    count = np.searchsorted(right[0], left[0], side="right") - first
+    start = np.repeat(first - np.concatenate(([0], np.cumsum(count)[:-1])), count)
+    return np.stack((np.repeat(left[1], count), right[1][start + np.arange(count.sum())]))

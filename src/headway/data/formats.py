@@ -1,0 +1,230 @@
+"""Files of sentences, read line by line: two text files, TSV or JSON lines (TMX has a file of its own)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import BinaryIO, Literal, NamedTuple, NoReturn
+
+from headway.data.archives import open_bytes, refuse_foreign
+from headway.errors import UsageError
+
+__all__ = ["Invalid", "Line", "Names", "Row", "jsonl", "lines", "open_bytes", "parallel", "raw_lines", "tsv"]
+
+Invalid = Literal["error", "skip", "replace"]
+LONGEST_LINE = 32 << 10  # bytes; a longer line is no sentence, and is never held in memory
+BOM = b"\xef\xbb\xbf"
+
+NOT_UTF8 = "not UTF-8"
+HAS_NUL = "holds a NUL character"
+TOO_LONG = f"longer than {LONGEST_LINE >> 10} KiB"
+BAD_ROW = "not a pair"
+NO_LANGUAGE = "without one of the two languages"
+
+
+class Line(NamedTuple):
+    """One line without its end. No text: it could not be read. Text and a problem: it was repaired."""
+
+    number: int
+    text: str | None
+    problem: str | None
+
+
+class Row(NamedTuple):
+    """One pair as it stands in the file, or the reason why there is none."""
+
+    line: int
+    source: str | None
+    target: str | None
+    problem: str | None
+
+
+class Names(NamedTuple):
+    """Where a one-file format keeps its two sides."""
+
+    source_field: str = ""
+    target_field: str = ""
+    source_language: str = ""
+    target_language: str = ""
+
+
+NO_NAMES = Names()
+Reader = Callable[[Path, Invalid, Names], Iterator[Row]]
+
+# ---------------------------------------------------------------- lines
+
+
+def lines(path: Path, invalid: Invalid = "error", longest: int = LONGEST_LINE) -> Iterator[Line]:
+    """A file's lines as text. Only "\\n" ends a line, as for `wc -l`; what is not UTF-8 goes by `invalid`."""
+    with open_bytes(path) as stream:
+        for number, raw in enumerate(raw_lines(path, stream, longest), 1):
+            if raw is None:
+                yield Line(number, None, TOO_LONG)
+            else:
+                yield _decode(path, number, strip_end(raw), invalid)
+
+
+def raw_lines(path: Path, stream: BinaryIO, longest: int = LONGEST_LINE) -> Iterator[bytes | None]:
+    """Bytes of each line with its end, as they stand; None for a line too long to hold."""
+    room = longest + 2  # the end may take two bytes
+    first = stream.readline(room + len(BOM))
+    refuse_foreign(path, first)
+    raw = first.removeprefix(BOM)
+    if not raw:
+        raise UsageError(f"{path}:1: the file is empty")
+    while raw:
+        if len(raw) >= room and not raw.endswith(b"\n"):
+            _skip_rest_of_line(stream)
+        yield raw if len(strip_end(raw)) <= longest else None
+        raw = stream.readline(room)
+
+
+def strip_end(raw: bytes) -> bytes:
+    return raw.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _skip_rest_of_line(stream: BinaryIO) -> None:
+    while (rest := stream.readline(1 << 16)) and not rest.endswith(b"\n"):
+        pass
+
+
+def _decode(path: Path, number: int, raw: bytes, invalid: Invalid) -> Line:
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if invalid == "error":
+            detail = f"not UTF-8 at byte {error.start + 1} (0x{raw[error.start]:02x})"
+            complain(path, number, detail)
+        text = raw.decode("utf-8", "replace") if invalid == "replace" else None
+        return Line(number, text and text.replace("\0", "\ufffd"), NOT_UTF8)
+    if "\0" in text:
+        if invalid == "error":
+            complain(path, number, "holds a NUL character: is it UTF-16, or not a text file?")
+        return Line(number, text.replace("\0", "\ufffd") if invalid == "replace" else None, HAS_NUL)
+    return Line(number, text, None)
+
+
+def count_lines(path: Path) -> int:
+    """Lines of a file as `wc -l` counts them, and one more if the last has no end."""
+    count, last = 0, b"\n"
+    with open_bytes(path) as stream:
+        while piece := stream.read(1 << 18):
+            count, last = count + piece.count(b"\n"), piece[-1:]
+    return count + (last != b"\n")
+
+
+def complain(path: Path, number: int, detail: str) -> NoReturn:
+    raise UsageError(f'{path}:{number}: {detail}; mend it, or set data.invalid = "skip"')
+
+
+# ---------------------------------------------------------------- pairs
+
+
+def parallel(source: Path, target: Path, invalid: Invalid = "error") -> Iterator[Row]:
+    """Line n of one file beside line n of the other; different lengths are refused, with both counts."""
+    left, right = lines(source, invalid), lines(target, invalid)
+    for count, (ours, theirs) in enumerate(zip_longest(left, right)):
+        if ours is None or theirs is None:
+            more = 1 + sum(1 for _ in left) + sum(1 for _ in right)  # one of the two has ended
+            refuse_counts(source, target, count + more * (ours is not None), count + more * (theirs is not None))
+        yield Row(ours.number, ours.text, theirs.text, ours.problem or theirs.problem)
+
+
+def refuse_counts(source: Path, target: Path, sources: int, targets: int) -> NoReturn:
+    where = f"{source if sources > targets else target}:{min(sources, targets) + 1}"
+    counts = f"{source} has {sources:,} lines but {target} has {targets:,}"
+    raise UsageError(f"{where}: {counts}; `headway doctor {source} {target}` finds where they part")
+
+
+def tsv(path: Path, invalid: Invalid = "error", names: Names = NO_NAMES) -> Iterator[Row]:
+    """Source, tab, target on each line; with more columns, the fields are column numbers counted from 1."""
+    chosen = _columns(path, names)
+    for number, text, problem in lines(path, invalid):
+        if text is None:
+            yield Row(number, None, None, problem)
+            continue
+        cells = text.split("\t")
+        if chosen is None and len(cells) == 2:
+            yield Row(number, cells[0], cells[1], problem)
+        elif chosen is not None and len(cells) > max(chosen):
+            yield Row(number, cells[chosen[0]], cells[chosen[1]], problem)
+        else:
+            yield _bad_row(path, number, invalid, _say_columns(len(cells), chosen))
+
+
+def _columns(path: Path, names: Names) -> tuple[int, int] | None:
+    given = (names.source_field, names.target_field)
+    if given == ("", ""):
+        return None
+    if not all(re.fullmatch(r"[1-9]\d{0,3}", name) for name in given):
+        raise UsageError(f"{path}: source_field, target_field are {given}; a TSV file needs two column numbers")
+    return int(given[0]) - 1, int(given[1]) - 1
+
+
+def _say_columns(count: int, chosen: tuple[int, int] | None) -> str:
+    found = f"{count} column{'s' * (count != 1)}"
+    if chosen:
+        return f"{found}, column {max(chosen) + 1} is wanted"
+    more = ' (with more, choose by source_field = "1", target_field = "2")' if count > 2 else ""
+    return f"{found}, 2 are wanted: source, tab, target{more}"
+
+
+def jsonl(path: Path, invalid: Invalid = "error", names: Names = NO_NAMES) -> Iterator[Row]:
+    """One JSON object a line: {"source": ..., "target": ...} or {"translation": {"en": ..., "de": ...}}."""
+    for number, text, problem in lines(path, invalid):
+        if text is None:
+            yield Row(number, None, None, problem)
+            continue
+        try:
+            source, target = _json_pair(text, names)
+        except ValueError as error:
+            yield _bad_row(path, number, invalid, str(error))
+        else:
+            yield Row(number, source, target, problem)
+
+
+def _json_pair(text: str, names: Names) -> tuple[str, str]:
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON ({str(error)[:80]})") from None
+    source = _field(row, "source", names.source_field, names.source_language)
+    return source, _field(row, "target", names.target_field, names.target_language)
+
+
+def _field(row: object, side: str, field: str, language: str) -> str:
+    """Follow a dotted name into a row; without one, look for `source`, then for `translation.<language>`."""
+    plain = isinstance(row, dict) and side in row
+    path = (field or (side if plain else f"translation.{language}")).split(".")
+    value = row
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(value, str):
+        raise ValueError(_say_missing(row, side, ".".join(path)))
+    if re.search("[\0\ud800-\udfff]", value):
+        raise ValueError(f"{side}: holds a NUL or half of a surrogate pair")
+    return one_line(value)
+
+
+def _say_missing(row: object, side: str, path: str) -> str:
+    if not isinstance(row, dict):
+        return "not a JSON object"
+    inner = row.get("translation")
+    if path == "translation." and isinstance(inner, dict):
+        return f"languages {', '.join(map(str, inner))[:60]}: set data.{side}_language to one of them"
+    wanted = f'a text under "{side}"' if path == "translation." else f'a text under "{path}"'
+    return f"no {side}: {wanted} is wanted, the fields are {', '.join(row)[:60] or 'none'}"
+
+
+def one_line(text: str) -> str:
+    """A sentence holds no line ends: formats that allow them get a space instead."""
+    return re.sub(r"[ \t]*[\r\n]+[ \t]*", " ", text) if "\n" in text or "\r" in text else text
+
+
+def _bad_row(path: Path, number: int, invalid: Invalid, detail: str) -> Row:
+    if invalid == "error":
+        complain(path, number, detail)
+    return Row(number, None, None, BAD_ROW)

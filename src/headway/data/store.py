@@ -1,0 +1,119 @@
+"""An encoded corpus on disk. A cache: safe to delete, and built again when anything about it is off."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Integer
+
+from headway.data.columns import Column, RaggedColumn
+from headway.data.corpus import Pair
+from headway.data.writer import CORPORA, FACTS, FORMAT, LINES, SIDES, Facts, Tokenizer, Writer, reporting
+
+BLOCK = 4096  # pairs encoded and written together
+DAY = 24 * 60 * 60  # seconds
+
+
+class Store:
+    """Encoded pairs by index. Source rows are tag, pieces and end; target rows are pieces alone."""
+
+    def __init__(self, folder: Path, facts: Facts) -> None:
+        self.folder = folder
+        self.facts = facts
+        self.source, self.target = (
+            RaggedColumn(folder / f"{side}.ids", folder / f"{side}.offsets", kind)
+            for side, kind in zip(SIDES, facts.kinds, strict=True)
+        )
+        self._lines = Column(folder / LINES, "int32")
+        self._corpora = Column(folder / CORPORA, "int16")
+
+    def __len__(self) -> int:
+        return self.facts.examples
+
+    def lines(self, indices: Integer[np.ndarray, " n"]) -> Integer[np.ndarray, " n"]:
+        """The line of its corpus that each example comes from."""
+        return self._lines.values[indices]
+
+    def corpora(self, indices: Integer[np.ndarray, " n"]) -> Integer[np.ndarray, " n"]:
+        """The number of the corpus that each example comes from."""
+        return self._corpora.values[indices]
+
+    def agrees(self) -> bool:
+        """Whether files and facts speak of the same number of examples and ids."""
+        count, sides = len(self), (self.source, self.target)
+        return (
+            sum(self.facts.corpora) == count == len(self._lines.values) == len(self._corpora.values)
+            and all(len(side.offsets.values) == count + 1 for side in sides)
+            and [len(side.ids.values) for side in sides] == self.facts.pieces
+            and [int(side.offsets.values[-1]) for side in sides] == self.facts.pieces
+        )
+
+
+def place_of(folder: Path, key: str) -> Path:
+    """The store's own folder in the cache: stores of different content lie side by side."""
+    return folder / hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def open(folder: Path, key: str) -> Store | None:
+    """The store of this content, or nothing where it is missing, unfinished, damaged or of another format."""
+    place = place_of(folder, key)
+    try:
+        facts = Facts(**json.loads((place / FACTS).read_text(encoding="utf-8")))
+        sizes = {name: (place / name).stat().st_size for name in facts.bytes}
+        store = Store(place, facts)
+        sound = (facts.format, facts.key, facts.bytes) == (FORMAT, key, sizes) and store.agrees()
+    except (OSError, ValueError, TypeError, AttributeError, LookupError):
+        return None
+    return store if sound else None
+
+
+def build(folder: Path, key: str, pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer, longest: int) -> Store:
+    """Encode all pairs but those empty or longer than `longest` pieces, and file them under `key`.
+
+    All pairs of one corpus come before those of the next.
+    """
+    beside = _make_beside(place_of(folder, key))
+    try:
+        with ExitStack() as files:
+            writer = Writer(beside, files, key, (source, target), longest)
+            pairs = iter(pairs)
+            while block := list(islice(pairs, BLOCK)):
+                writer.add(block)
+            writer.finish()
+        _settle(beside, folder, key)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return Store(place_of(folder, key), writer.facts)
+
+
+def _settle(beside: Path, folder: Path, key: str) -> None:
+    """Rename the finished folder into place. Where another process was faster, its work is as good."""
+    place = place_of(folder, key)
+    with reporting(place):
+        if open(folder, key) is None and place.exists():
+            shutil.rmtree(place)
+        try:
+            beside.rename(place)
+        except OSError:
+            if open(folder, key) is None:
+                raise
+
+
+def _make_beside(place: Path) -> Path:
+    """A new folder beside the place. Those that nobody wrote to for a day were left by processes that died."""
+    with reporting(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        for leftover in place.parent.glob(f".{place.name}.*"):
+            last = max((file.stat().st_mtime for file in leftover.glob("*")), default=leftover.stat().st_mtime)
+            if time.time() - last > DAY:
+                shutil.rmtree(leftover, ignore_errors=True)
+        return Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))

@@ -1,0 +1,150 @@
+"""The files of a store and how they are written: encoded block by block, in flat memory."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Protocol, runtime_checkable
+
+import numpy as np
+
+from headway.data.corpus import Pair
+from headway.data.rows import pack
+from headway.errors import DiskError, UsageError
+from headway.text.vocabulary import EOS
+
+FORMAT = 1
+SIDES = ("source", "target")
+FACTS = "facts.json"
+LINES, CORPORA = "lines", "corpora"
+SHOWN = 10  # places kept of the pairs dropped for one reason
+
+
+@runtime_checkable
+class Tokenizer(Protocol):
+    """Text to ids. `tags` are the ids of the pieces that say which language is wanted."""
+
+    @property
+    def tags(self) -> dict[str, int]: ...
+    def __len__(self) -> int: ...
+    def encode_many(self, texts: list[str]) -> list[list[int]]: ...
+
+
+@dataclass
+class Facts:
+    """What is known of a store without reading it. Written last, so a folder that has them is whole."""
+
+    key: str  # of the content: corpora, filters and tokenisers
+    kinds: list[str]  # types of the ids on either side
+    examples: int = 0
+    corpora: list[int] = field(default_factory=list)  # examples of each
+    pieces: list[int] = field(default_factory=lambda: [0, 0])  # ids on either side
+    longest: list[int] = field(default_factory=lambda: [0, 0])  # ids in the longest row of either side
+    dropped: dict[str, int] = field(default_factory=dict)  # pairs by reason
+    places: dict[str, list[list[int]]] = field(default_factory=dict)  # corpus and line of the first of them
+    bytes: dict[str, int] = field(default_factory=dict)  # of each file
+    format: int = FORMAT
+
+    def count(self, corpora: list[int]) -> None:
+        """Count the corpora of new examples; those of one corpus must lie together."""
+        for corpus in corpora:
+            if corpus < len(self.corpora) - 1:
+                raise ValueError(f"a pair of corpus {corpus} comes after one of {len(self.corpora) - 1}")
+            self.corpora += [0] * (corpus + 1 - len(self.corpora))
+            self.corpora[corpus] += 1
+        self.examples += len(corpora)
+
+    def drop(self, reason: str, pair: Pair) -> None:
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+        if self.dropped[reason] <= SHOWN:
+            self.places.setdefault(reason, []).append([pair.corpus, pair.line])
+
+
+class Writer:
+    """Appends pairs to a store that is being made."""
+
+    def __init__(
+        self, folder: Path, files: ExitStack, key: str, tokenizers: tuple[Tokenizer, Tokenizer], longest: int
+    ) -> None:
+        self.facts = Facts(key, ["uint16" if len(tokenizer) < 2**16 else "uint32" for tokenizer in tokenizers])
+        self._folder, self._tokenizers, self._longest = folder, tokenizers, longest
+        names = [*(f"{side}.{column}" for side in SIDES for column in ("ids", "offsets")), LINES, CORPORA]
+        with reporting(folder):
+            self._files = {name: files.enter_context((folder / name).open("wb")) for name in names}
+            for side in SIDES:
+                self._write(f"{side}.offsets", np.zeros(1, np.int64))
+
+    def add(self, pairs: list[Pair]) -> None:
+        source, target = self._tokenizers
+        kept, sources, targets = [], [], []
+        rows = zip(
+            source.encode_many([pair.source for pair in pairs]),
+            target.encode_many([pair.target for pair in pairs]),
+            strict=True,
+        )
+        for pair, (ours, theirs) in zip(pairs, rows, strict=True):
+            if reason := self._reason(ours, theirs):
+                self.facts.drop(reason, pair)
+                continue
+            kept.append(pair)
+            sources.append([*self._tag(pair), *ours, EOS])
+            targets.append(theirs)
+        with reporting(self._folder):
+            self._append(0, sources)
+            self._append(1, targets)
+            self._write(LINES, np.array([pair.line for pair in kept], np.int32))
+            self._write(CORPORA, np.array([pair.corpus for pair in kept], np.int16))
+        self.facts.count([pair.corpus for pair in kept])
+
+    def finish(self) -> None:
+        """Bring everything to the disk, then the facts."""
+        with reporting(self._folder):
+            for file in self._files.values():
+                _sync(file)
+            self.facts.bytes = {name: (self._folder / name).stat().st_size for name in self._files}
+            with (self._folder / FACTS).open("w", encoding="utf-8") as file:
+                json.dump(asdict(self.facts), file, indent=1)
+                _sync(file)
+
+    def _append(self, side: int, rows: list[list[int]]) -> None:
+        facts, packed = self.facts, pack(rows, self.facts.kinds[side])
+        self._write(f"{SIDES[side]}.ids", packed.flat)
+        self._write(f"{SIDES[side]}.offsets", packed.offsets[1:] + facts.pieces[side])
+        facts.pieces[side] += len(packed.flat)
+        facts.longest[side] = max(facts.longest[side], int(packed.lengths.max(initial=0)))
+
+    def _write(self, name: str, numbers: np.ndarray) -> None:
+        self._files[name].write(numbers.tobytes())
+
+    def _reason(self, source: list[int], target: list[int]) -> str | None:
+        """Why a pair is left out, if it is."""
+        for side, pieces in zip(SIDES, (source, target), strict=True):
+            if not pieces:
+                return f"{side} empty"
+            if len(pieces) > self._longest:
+                return f"{side} longer than {self._longest} pieces"
+        return None
+
+    def _tag(self, pair: Pair) -> list[int]:
+        tags = self._tokenizers[0].tags
+        if pair.tag and pair.tag not in tags:
+            raise UsageError(f"tag {pair.tag!r} is not in the vocabulary; known: {', '.join(tags) or 'none'}")
+        return [tags[pair.tag]] if pair.tag else []
+
+
+def _sync(file: IO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+@contextmanager
+def reporting(path: Path) -> Iterator[None]:
+    """A failing disk is the user's to mend: say where and why in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise DiskError(f"{path}: cannot write the encoded corpus: {error.strerror or error}") from error

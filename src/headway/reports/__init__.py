@@ -1,0 +1,1 @@
+"""What evaluation, comparison and training found, as data, as tables for a terminal and as pages."""

@@ -1,0 +1,129 @@
+"""Everything one evaluation found: scores, scores by length, what looks wrong, and every sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+from headway.metrics import Measure, Scores, measure, sentence_chrf
+from headway.metrics.slices import by_length
+from headway.reports.testset import Outputs, TestSet
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The scores of sentences of like length."""
+
+    name: str
+    sentences: int
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence, counted from 1 as in the file."""
+
+    line: int
+    source: str | None
+    reference: str
+    output: str
+    chrf: float
+    confidence: float | None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One system on one test set; sentences stand worst first."""
+
+    system: str
+    language: str
+    scores: Scores
+    lengths: tuple[Bucket, ...]
+    oddities: dict[str, int]
+    sentences: tuple[Sentence, ...]
+    seconds: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "headway": version("headway"),
+            "system": self.system,
+            "language": self.language,
+            "count": len(self.sentences),
+            "seconds": self.seconds,
+            "scores": self.scores.to_dict(),
+            "lengths": [asdict(bucket) for bucket in self.lengths],
+            "oddities": self.oddities,
+            "sentences": [asdict(sentence) for sentence in self.sentences],
+        }
+
+
+def evaluate(outputs: Outputs, test: TestSet, measures: Sequence[Measure], resamples: int, seed: int) -> Evaluation:
+    """Score a system's outputs and look at them from all sides."""
+    scores = measure(outputs.texts, test.references, measures, test.language, resamples, seed)
+    return Evaluation(
+        system=outputs.name,
+        language=test.language,
+        scores=scores,
+        lengths=_by_length(outputs.texts, test, measures),
+        oddities=find_oddities(outputs.texts, test),
+        sentences=_worst_first(outputs, test),
+        seconds=outputs.seconds,
+    )
+
+
+def _by_length(texts: Sequence[str], test: TestSet, measures: Sequence[Measure]) -> tuple[Bucket, ...]:
+    quick = [one for one in measures if not one.costly]
+    buckets = []
+    for part in by_length(test.references, test.language):
+        said, meant = ([side[row] for row in part.rows] for side in (texts, test.references))
+        scores = measure(said, meant, quick, test.language)
+        buckets.append(Bucket(part.name, len(part.rows), scores.values_by_name()))
+    return tuple(buckets)
+
+
+def _worst_first(outputs: Outputs, test: TestSet) -> tuple[Sentence, ...]:
+    chrf = sentence_chrf(outputs.texts, test.references)
+    sentences = [
+        Sentence(
+            line=row + 1,
+            source=test.sources[row] if test.sources else None,
+            reference=reference,
+            output=outputs.texts[row],
+            chrf=chrf[row],
+            confidence=outputs.confidences[row] if outputs.confidences else None,
+        )
+        for row, reference in enumerate(test.references)
+    ]
+    return tuple(sorted(sentences, key=lambda sentence: (sentence.chrf, sentence.line)))
+
+
+def find_oddities(texts: Sequence[str], test: TestSet) -> dict[str, int]:
+    """Faults that a mean hides, and how many sentences have each."""
+    pairs = list(zip(texts, test.references, strict=True))
+    found = {
+        "empty output": sum(not said.strip() and bool(meant.strip()) for said, meant in pairs),
+        "the same words again and again": sum(loops(said) and not loops(meant) for said, meant in pairs),
+        "less than half the reference's length": sum(_much_shorter(said, meant) for said, meant in pairs),
+        "more than twice the reference's length": sum(_much_shorter(meant, said) for said, meant in pairs),
+    }
+    if test.sources is not None:
+        triples = zip(texts, test.references, test.sources, strict=True)
+        found["source copied, reference differs"] = sum(said == source != meant for said, meant, source in triples)
+    return found
+
+
+def _much_shorter(text: str, other: str) -> bool:
+    """Less than half as long, and not just because both are short."""
+    return bool(text.strip()) and 2 * len(text) < len(other) and len(other) - len(text) > 10
+
+
+def loops(text: str) -> bool:
+    """Whether some words stand four times in a row: the mark of a decoder that runs in circles."""
+    words = text.split()
+    return any(
+        words[start : start + size] * 3 == words[start + size : start + 4 * size]
+        for size in (1, 2, 3)
+        for start in range(len(words) - 4 * size + 1)
+    )

@@ -1,0 +1,75 @@
+"""What to draw of training runs, before anyone decides how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headway.reports.history import Curve, History
+
+MOST = 400  # points of a line: more than a screen can show apart
+TITLES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "lr": "learning rate", "tokens_per_second": "tokens/s"}
+
+RATE, SPEED = "learning rate", "training speed (tokens/s)"
+FROM_ZERO = (RATE, SPEED)  # noise must not look like news
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve, with the numbers of its colour and of its dash pattern; sparse ones show their points."""
+
+    name: str
+    curve: Curve
+    colour: int
+    dash: int
+    dotted: bool
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves that share an axis, and the heights it should show."""
+
+    title: str
+    lines: tuple[Line, ...]
+    low: float
+    high: float
+
+
+def panels(histories: Sequence[History]) -> list[Panel]:
+    """Loss, scores, learning rate and speed of one or several runs; what nobody wrote down is left out."""
+    scores = list(dict.fromkeys(key for one in histories for key in one.dev if key != "loss"))
+    wanted = {
+        "loss per token (nats)": [("train", "loss"), ("dev", "loss")],
+        "scores on the dev set": [("dev", key) for key in scores],
+        RATE: [("train", "lr")],
+        SPEED: [("train", "tokens_per_second")],
+    }
+    lines = {title: _lines(histories, series) for title, series in wanted.items()}
+    return [Panel(title, tuple(drawn), *_heights(drawn, title)) for title, drawn in lines.items() if drawn]
+
+
+def _heights(lines: Sequence[Line], title: str) -> tuple[float, float]:
+    """From zero, unless that would flatten a loss or score that moves little."""
+    values = [value for line in lines for value in line.curve.values]
+    low, high = min(values), max(values)
+    flat = low > 0.6 * high and title not in FROM_ZERO
+    return (low, high) if flat or low < 0 else (0.0, high)
+
+
+def _lines(histories: Sequence[History], series: list[tuple[str, str]]) -> list[Line]:
+    """With one run, colours tell the series apart; with several, colours are runs and dashes are series."""
+    lines = []
+    for r, history in enumerate(histories):
+        for s, (side, key) in enumerate(series):
+            curve = (history.dev if side == "dev" else history.train).get(key)
+            if curve is not None:
+                colour, dash = (s, 0) if len(histories) == 1 else (r, s)
+                name = _name(history.name, side, key, len(histories), len(series))
+                lines.append(Line(name, curve.thinned(MOST), colour, dash, side == "dev"))
+    return lines
+
+
+def _name(run: str, side: str, key: str, runs: int, series: int) -> str:
+    what = side if key == "loss" else TITLES.get(key, key)
+    words = [run] * (runs > 1) + [what] * (series > 1 or runs == 1)
+    return ", ".join(words)

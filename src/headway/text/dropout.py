@@ -1,0 +1,77 @@
+"""BPE-dropout (Provilkov et al. 2020): build words from letters, now and then passing over a merge."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Int, Integer, UInt64
+
+from headway.text.ragged import Ragged
+from headway.text.segmenting import Alphabet, Pairs, by_length, draw
+
+_NEVER = np.iinfo(np.int32).max
+
+
+class Dropout:
+    """Every merge that is possible is passed over with probability alpha, anew at each step."""
+
+    def __init__(self, alphabet: Alphabet, alpha: float) -> None:
+        self._alphabet = alphabet
+        self._merges = Pairs(_merges(alphabet), len(alphabet))
+        order = np.argsort(np.argsort(-alphabet.scores, kind="stable"))  # a model's scores are minus the rank
+        self._ranks = np.append(order, _NEVER).astype(np.int32)  # the last answers for -1: no merge
+        self._threshold = np.uint64(min(alpha, 1 - 2**-53) * 2**64)
+
+    def __call__(self, words: Ragged, keys: UInt64[np.ndarray, "n"]) -> Ragged:
+        return by_length(self._alphabet.spell(words), keys, self._cut)
+
+    def _cut(self, letters: Integer[np.ndarray, "m w"], keys: UInt64[np.ndarray, "m"]) -> Int[np.ndarray, "m w"]:
+        """One merge in every row per step, so all rows stay equally long; a row without a merge is done."""
+        out = np.full(letters.shape, -1, dtype=np.int32)
+        rows, pieces = np.arange(len(letters)), letters.astype(np.int32)
+        joined = self._merges.find(pieces[:, :-1], pieces[:, 1:])
+        while pieces.shape[1] > 1:
+            best, going = self._choose(joined, keys[rows])
+            done = ~going
+            out[rows[done], : pieces.shape[1]] = pieces[done]
+            rows = rows[going]
+            pieces, joined = self._merge(pieces[going], joined[going], best[going])
+        out[rows, : pieces.shape[1]] = pieces
+        return out
+
+    def _choose(
+        self, joined: Integer[np.ndarray, "m w"], keys: UInt64[np.ndarray, "m"]
+    ) -> tuple[Int[np.ndarray, "m"], np.ndarray]:
+        """The earliest learnt of the merges that were not passed over, and whether there is one."""
+        width = joined.shape[1]  # shrinks with every step, so it can name the step
+        ranks = np.where(draw(keys, width, width) < self._threshold, _NEVER, self._ranks[joined])
+        best = ranks.argmin(axis=1)
+        return best, ranks[np.arange(len(ranks)), best] < _NEVER
+
+    def _merge(
+        self, pieces: Integer[np.ndarray, "m w"], joined: Integer[np.ndarray, "m v"], best: Int[np.ndarray, "m"]
+    ) -> tuple[Int[np.ndarray, "m x"], Int[np.ndarray, "m y"]]:
+        """Put one piece in the place of two, and look up the two pairs it is now part of."""
+        count, width = pieces.shape
+        row = np.arange(count)
+        merged = joined[row, best]
+        pieces = pieces[np.arange(width) != best[:, None] + 1].reshape(count, width - 1)
+        joined = joined[np.arange(width - 1) != best[:, None]].reshape(count, width - 2)
+        pieces[row, best] = merged
+        for left in (best - 1, best):
+            inside = (left >= 0) & (left < width - 2)
+            at, left = row[inside], left[inside]
+            joined[at, left] = self._merges.find(pieces[at, left], pieces[at, left + 1])
+        return pieces, joined
+
+
+def _merges(alphabet: Alphabet) -> dict[tuple[int, int], int]:
+    """Two pieces may be merged if together they are a piece, however it was learnt."""
+    ids, texts = alphabet.ids, {i: text for text, i in alphabet.ids.items()}
+    found: dict[tuple[int, int], int] = {}
+    for whole in alphabet.composed:
+        text = texts[whole]
+        for cut in range(1, len(text)):
+            left, right = ids.get(text[:cut]), ids.get(text[cut:])
+            if left is not None and right is not None:
+                found[left, right] = whole
+    return found

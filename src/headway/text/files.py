@@ -1,0 +1,28 @@
+"""Read and write the files of a tokeniser, with a size limit and errors in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headway.errors import DiskError, UsageError
+
+LARGEST = 64 * 2**20  # bytes; a vocabulary of a million pieces needs about 25 MB
+
+
+def read(path: Path) -> bytes:
+    """The whole file, unless it is too large to be a tokeniser."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if len(data) > LARGEST:
+        raise UsageError(f"{path}: larger than {LARGEST >> 20} MB, so not a tokeniser; give another file")
+    return data
+
+
+def write(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise DiskError(f"{path}: cannot be written: {error.strerror or error}") from None

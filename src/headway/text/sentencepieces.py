@@ -1,0 +1,125 @@
+"""Apply a sentencepiece model: raw text in, the same raw text out, and no way in for special pieces."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import SupportsInt
+
+import sentencepiece
+
+from headway.errors import UsageError
+from headway.text import files, spm
+from headway.text.dropout import Dropout
+from headway.text.lattice import Lattice
+from headway.text.segmenting import Alphabet, Segmenter
+from headway.text.unicode import SPACE_MARK, mend
+from headway.text.vocabulary import BOS, EOS, PAD, UNK
+
+_MARK_BYTES = [f"<0x{byte:02X}>" for byte in SPACE_MARK.encode()]
+_SEGMENTERS = {spm.UNIGRAM: Lattice, spm.BPE: Dropout}
+
+
+class SentencePieces:
+    """A learnt subword vocabulary. Decoding gives back the text, apart from half surrogate pairs."""
+
+    suffix = ".spm"
+
+    def __init__(self, model: bytes) -> None:
+        self._model = model
+        self.fingerprint: str = hashlib.sha256(model).hexdigest()
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        ids = list(range(len(self._processor)))
+        self._pieces: list[str] = self._processor.id_to_piece(ids)
+        silent = [i for i, control in enumerate(self._processor.is_control(ids)) if control]
+        named = ((re.fullmatch("<2(.+)>", self._pieces[i]), i) for i in silent)
+        self.tags: dict[str, int] = {match[1]: i for match, i in named if match}
+        self._silent = frozenset([*silent, PAD, BOS, EOS])
+        self._mark_bytes: list[int] = self._processor.piece_to_id(_MARK_BYTES)
+
+    @classmethod
+    def read(cls, path: Path, trusted: bool) -> SentencePieces:
+        """Open a file; one of unknown origin is tried in another process first."""
+        model = files.read(path)
+        if not trusted:
+            spm.try_in_child(model, str(path))
+        try:
+            tokenizer = cls(model)
+        except (RuntimeError, ValueError, IndexError):
+            raise UsageError(f"{path}: not a sentencepiece model, or damaged; copy it again") from None
+        tokenizer._check(path)
+        return tokenizer
+
+    def _check(self, path: Path) -> None:
+        model = self._processor
+        found = (model.pad_id(), model.unk_id(), model.bos_id(), model.eos_id())
+        if found != (PAD, UNK, BOS, EOS):
+            wanted = f"pad, unk, bos, eos must be {PAD}, {UNK}, {BOS}, {EOS}"
+            raise UsageError(f"{path}: its special pieces are {found}, but {wanted}; learn the pieces with headway")
+
+    # ------------------------------------------------------------ text to ids
+
+    def encode(self, text: str) -> list[int]:
+        return self.encode_many([text])[0]
+
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """All at once, with as many threads as there are cores."""
+        texts = [text if text.isascii() else mend(text) for text in texts]
+        plain = [text if SPACE_MARK not in text else "" for text in texts]
+        encoded: list[list[int]] = self._processor.encode(plain)
+        for row, text in enumerate(texts):
+            if SPACE_MARK in text:
+                encoded[row] = self._encode_marked(text)
+        return encoded
+
+    def _encode_marked(self, text: str) -> list[int]:
+        """The library reads "▁" as a space, so it goes in as a stand-in and comes out as its bytes."""
+        model = self._processor
+        codes = range(0x10FFFF, 0xFFFFF, -1)  # private use: hardly ever in a text
+        absent = (chr(code) for code in codes if chr(code) not in text)
+        stand_in = next(letter for letter in absent if model.piece_to_id(letter) == UNK)
+        spelled = model.piece_to_id([f"<0x{byte:02X}>" for byte in stand_in.encode()])
+        return _replace(model.encode(text.replace(SPACE_MARK, stand_in)), spelled, self._mark_bytes)
+
+    def pieces(self, text: str) -> list[str]:
+        return [self._pieces[i] for i in self.encode(text)]
+
+    # ------------------------------------------------------------ ids to text
+
+    def decode(self, ids: Iterable[SupportsInt]) -> str:
+        """Special pieces and tags are silent; an unknown piece shows as ⁇."""
+        return self._processor.decode([int(i) for i in ids if int(i) not in self._silent])
+
+    def piece(self, index: int) -> str:
+        return self._pieces[index]
+
+    def starts_word(self, index: int) -> bool:
+        return self._pieces[index].startswith(SPACE_MARK)
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    # ------------------------------------------------------------ other
+
+    def segmenter(self, alpha: float) -> Segmenter:
+        """Other ways to cut a word: BPE-dropout, or draws from the unigram lattice, as the model was learnt."""
+        algorithm, pieces = spm.contents(self._model)
+        if algorithm not in _SEGMENTERS:
+            raise UsageError("only bpe and unigram pieces can be sampled; set sampling = 0")
+        return _SEGMENTERS[algorithm](Alphabet(pieces), alpha)
+
+    def save(self, folder: Path, stem: str) -> None:
+        files.write(folder / f"{stem}{self.suffix}", self._model)
+
+
+def _replace(ids: list[int], old: list[int], new: list[int]) -> list[int]:
+    if UNK in old:  # no bytes to fall back to: the mark is unknown, as the stand-in was
+        return ids
+    out: list[int] = []
+    for i in ids:
+        out.append(i)
+        if out[-len(old) :] == old:
+            out[-len(old) :] = new
+    return out

@@ -1,0 +1,128 @@
+"""The inside of a sentencepiece model file: what it holds, and whether it is safe to open."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headway.errors import UsageError
+
+
+class Kind(IntEnum):
+    """The kinds of pieces, numbered as in sentencepiece_model.proto."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    GIVEN = 4  # "user defined": always one piece
+    UNUSED = 5
+    BYTE = 6
+
+
+class Piece(NamedTuple):
+    text: str
+    score: float
+    kind: int
+
+
+UNIGRAM, BPE = 1, 2  # model types in sentencepiece_model.proto
+
+
+class Contents(NamedTuple):
+    algorithm: int
+    pieces: list[Piece]
+
+
+# ---------------------------------------------------------------- the wire format of protocol buffers
+
+_PIECES, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of a model
+_RULE_FILE = 6  # field of a normaliser: where its rules were read from
+_MODEL_TYPE = 3  # field of a trainer
+_FIXED = {1: 8, 5: 4}  # bytes of a wire type with a fixed width
+
+
+def contents(model: bytes) -> Contents:
+    """The pieces with their scores and kinds, which the library does not tell completely."""
+    algorithm, pieces = UNIGRAM, []
+    for number, value, _ in _fields(model):
+        if number == _PIECES and isinstance(value, bytes):
+            pieces.append(_piece(value))
+        elif number == _TRAINER and isinstance(value, bytes):
+            algorithm = next((v for n, v, _ in _fields(value) if n == _MODEL_TYPE), UNIGRAM)
+    return Contents(int(algorithm), pieces)
+
+
+def without_rule_path(model: bytes) -> bytes:
+    """Drop the path of the rule file, so that the same text gives the same model wherever it is learnt."""
+    out = b""
+    for number, value, raw in _fields(model):
+        if number == _NORMALIZER and isinstance(value, bytes):
+            value = b"".join(inner for n, _, inner in _fields(value) if n != _RULE_FILE)
+            raw = bytes([number << 3 | 2]) + _varint(len(value)) + value
+        out += raw
+    return out
+
+
+def _piece(data: bytes) -> Piece:
+    found: dict[int, Any] = {number: value for number, value, _ in _fields(data)}
+    score = np.frombuffer(found.get(2, b"\0\0\0\0"), "<f4")[0]
+    return Piece(found[1].decode("utf-8"), float(score), found.get(3, Kind.NORMAL))
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, bytes | int, bytes]]:
+    """Each field as its number, its value and its bytes as they stand."""
+    at = 0
+    while at < len(data):
+        begin = at
+        tag, at = _read_varint(data, at)
+        number, wire = tag >> 3, tag & 7
+        if wire == 0:
+            value, at = _read_varint(data, at)
+        else:
+            width, at = (_FIXED[wire], at) if wire in _FIXED else _read_varint(data, at)
+            value, at = data[at : at + width], at + width
+        yield number, value, data[begin:at]
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while data[at] & 0x80:
+        value |= (data[at] & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+    return value | data[at] << shift, at + 1
+
+
+def _varint(value: int) -> bytes:
+    out = []
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+# ---------------------------------------------------------------- is it safe?
+
+_TRIAL = """
+import sys, sentencepiece
+model = sentencepiece.SentencePieceProcessor(model_proto=sys.stdin.buffer.read())
+ids = list(range(len(model)))
+model.id_to_piece(ids), model.is_control(ids), model.decode(ids)
+for text in ("", " ", "A b.", "ÄÖ ß", "日本語", "<s>", "\\0\\n", "\\U0001f600" * 50, "word " * 500):
+    model.decode(model.encode(text))
+"""
+
+
+def try_in_child(model: bytes, name: str, seconds: float = 30.0) -> None:
+    """Open a model of unknown origin in another process first: a broken one can kill the process."""
+    command = [sys.executable, "-P", "-c", _TRIAL]  # -P: nothing is imported from the current folder
+    try:
+        trial = subprocess.run(command, input=model, capture_output=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"{name}: opening it takes more than {seconds:g} s; it is damaged or hostile") from None
+    if trial.returncode != 0:
+        raise UsageError(f"{name}: not a usable sentencepiece model; it is damaged or was made by another tool")

@@ -1,0 +1,22 @@
+"""Language tags: `<2de>` before a source asks for German. A text can never contain one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from headway.errors import UsageError
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+
+
+def tag_piece(tag: str) -> str:
+    return f"<2{tag}>"
+
+
+def check_tags(tags: Sequence[str]) -> None:
+    wrong = next((tag for tag in tags if not _NAME.fullmatch(tag)), None)
+    if wrong is not None:
+        raise UsageError(f"language tag {wrong!r}: use 1 to 32 letters, digits, - or _, for example de or zh-Hans")
+    if len(set(tags)) < len(tags):
+        raise UsageError(f"language tags {', '.join(tags)}: each may be given once")

@@ -1,0 +1,117 @@
+"""The optimiser, and one update: clip, check, step. Nothing here waits for the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam with the paper's constants (section 5.3)."""
+
+    kind: Literal["adam"] = "adam"
+    betas: tuple[float, float] = (0.9, 0.98)  # how long gradients and their squares are remembered
+    epsilon: float = 1e-9  # added to the root
+
+    def build(self, model: nn.Module, rate: float) -> torch.optim.Optimizer:
+        return _build(torch.optim.Adam, [{"params": list(parameters(model))}], rate, self.betas, self.epsilon)
+
+
+@dataclass(frozen=True)
+class AdamW:
+    """Adam with decoupled weight decay on matrices (Loshchilov and Hutter 2019)."""
+
+    kind: Literal["adamw"] = "adamw"
+    betas: tuple[float, float] = (0.9, 0.98)  # how long gradients and their squares are remembered
+    epsilon: float = 1e-9  # added to the root
+    decay: float = 0.01  # pull towards zero, for matrices only
+
+    def build(self, model: nn.Module, rate: float) -> torch.optim.Optimizer:
+        matrices = [p for p in parameters(model) if p.dim() > 1]
+        vectors = [p for p in parameters(model) if p.dim() <= 1]
+        groups = [{"params": matrices, "weight_decay": self.decay}, {"params": vectors, "weight_decay": 0.0}]
+        return _build(torch.optim.AdamW, [g for g in groups if g["params"]], rate, self.betas, self.epsilon)
+
+
+Optimiser = Adam | AdamW
+
+
+def parameters(model: nn.Module) -> list[nn.Parameter]:
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+def _build(kind: Any, groups: list[dict[str, Any]], rate: float, betas: tuple[float, float], epsilon: float) -> Any:
+    device = groups[0]["params"][0].device.type
+    on_cuda = device == "cuda"
+    # On CUDA the rate is a tensor, so that a captured graph reads it anew at every replay.
+    value = torch.tensor(rate, device=device) if on_cuda else rate
+    return kind(groups, lr=value, betas=betas, eps=epsilon, fused=device in ("cuda", "cpu"), capturable=on_cuda)
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimiser.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+class Update:
+    """One update from summed gradients. A step that is not finite changes nothing, decided on the device.
+
+    `scale` is what the loss was multiplied by; it moves only in half precision (fp16).
+    """
+
+    def __init__(self, optimiser: torch.optim.Optimizer, clip: float, half: bool) -> None:
+        self.optimiser, self.clip, self.half = optimiser, clip, half
+        self.weights = [p for group in optimiser.param_groups for p in group["params"]]
+        device = self.weights[0].device
+        self.scale = torch.tensor(2.0**14 if half else 1.0, device=device)
+        self.good = torch.zeros((), device=device)  # finite updates in a row
+
+    def __call__(self) -> tuple[Tensor, Tensor]:
+        """The gradient's length, and whether the update was made."""
+        gradients = [p.grad for p in self.weights if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients) / self.scale
+        finite = torch.isfinite(norm)
+        factor = (self.clip / norm).clamp_max(1.0) if self.clip else torch.ones_like(norm)
+        torch._foreach_mul_(gradients, (factor / self.scale).to(gradients[0].dtype))
+        self.optimiser.found_inf = (~finite).float()  # pyright: ignore[reportAttributeAccessIssue]
+        self.optimiser.step()
+        self.follow(finite)
+        return norm, finite
+
+    def follow(self, finite: Tensor) -> None:
+        """Half precision: halve the scale after an overflow, double it after 2,000 good steps."""
+        self.good.mul_(finite).add_(finite)
+        if self.half:
+            grown = torch.where(self.good >= 2000, 2.0, 1.0)
+            self.scale.mul_(torch.where(finite, grown, 0.5)).clamp_(1.0, 2.0**24)
+            self.good.mul_(self.good < 2000)
+
+    def state(self) -> dict[str, Tensor]:
+        return {"scale": self.scale, "good": self.good}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        self.scale.copy_(state["scale"])
+        self.good.copy_(state["good"])
+
+
+def moments(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimiser's tensors by the names of their parameters: safetensors can hold them, no pickle needed."""
+    names = {p: name for name, p in model.named_parameters()}
+    return {f"{names[p]}|{key}": value for p, held in optimiser.state.items() for key, value in held.items()}
+
+
+def restore_moments(model: nn.Module, optimiser: torch.optim.Optimizer, saved: dict[str, Tensor]) -> None:
+    by_name = dict(model.named_parameters())
+    for full, value in saved.items():
+        name, key = full.rsplit("|", 1)
+        parameter = by_name[name]
+        # Adam counts steps on the CPU unless its step is captured.
+        device = parameter.device if key != "step" or parameter.device.type == "cuda" else torch.device("cpu")
+        optimiser.state[parameter][key] = value.to(device).clone()

@@ -1,0 +1,16 @@
+"""What every test shares: one thread each, since tests run side by side, and the same random numbers every time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)
+settings.register_profile("headway", deadline=None, derandomize=True)
+settings.load_profile("headway")
+
+
+@pytest.fixture(autouse=True)
+def same_random_numbers() -> None:
+    torch.manual_seed(0)
