@@ -102,18 +102,3 @@ def test_an_error_of_the_consumer_ends_the_thread_too() -> None:
     with pytest.raises(ZeroDivisionError), Prefetch(source.things(), 2, pin=False):
         raise ZeroDivisionError
     wait_until(lambda: source.closed.is_set() or source.made == 0)
-
-
-def test_work_goes_on_while_the_consumer_is_busy() -> None:
-    """Ten items of 10 ms each, ten times 10 ms of use: one after another it would be 200 ms."""
-
-    def slow() -> Iterator[Thing]:
-        for number in range(10):
-            time.sleep(0.01)
-            yield Thing(number)
-
-    start = time.monotonic()
-    with Prefetch(slow(), 2, pin=False) as ahead:
-        for _ in ahead:
-            time.sleep(0.01)
-    assert time.monotonic() - start < 0.18

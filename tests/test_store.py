@@ -202,7 +202,8 @@ def test_what_dead_processes_left_is_removed_after_a_day(tmp_path: Path) -> None
     for folder, age in ((old, 25), (new, 1)):
         folder.mkdir()
         (folder / "lines").write_bytes(b"1234")
-        os.utime(folder / "lines", (time.time() - age * 3600,) * 2)
+        then = time.time() - age * 3600
+        os.utime(folder / "lines", (then, then))
     build(tmp_path, make_pairs(3))
     assert not old.exists()
     assert new.exists()
@@ -234,9 +235,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
-    """The larger one is 36 MB larger on disk, and its windows lie all over it."""
+    """One is 27 MB larger on disk than the other, and its windows lie all over it."""
     peaks = [
         int(subprocess.check_output([sys.executable, "-c", MEASURE, str(tmp_path / str(count)), str(count)]))
-        for count in (100_000, 400_000)
+        for count in (100_000, 300_000)
     ]
-    assert peaks[1] - peaks[0] < 12 * 1024
+    assert peaks[1] - peaks[0] < 10 * 1024

@@ -214,7 +214,10 @@ def finish(kind: type[S], design: Design, shared: Positions, blocks: list[nn.Mod
 
 
 def layer_positions(design: Design, size: Size, shared: Positions) -> Positions:
-    return design.positions.build(size) if shared.per_layer else shared
+    """A layer's own, the stack's, or none where they were added to the embeddings at the bottom."""
+    if shared.per_layer:
+        return design.positions.build(size)
+    return shared if shared.adds_bias or shared.rotates else Positions()
 
 
 def attend(design: Design, size: Size, positions: Positions, mixing: Mixing) -> Attention:
@@ -243,7 +246,8 @@ def objection(position: Position, mixing: Mixing, size: Size, causal: bool) -> s
     if positions.adds_bias and not kernel.biased:
         return f"{mixing.kind} attention cannot use {position.kind} positions: they add a bias to scores"
     if positions.rotates and not kernel.rotated:
-        return f"{mixing.kind} attention cannot use {position.kind} positions: they rotate queries and keys"
+        because = "they rotate queries and keys, and its weights do not depend on the angle alone"
+        return f"{mixing.kind} attention cannot use {position.kind} positions: {because}"
     if causal and not kernel.causal:
         return f"{mixing.kind} attention cannot hide the future; use it in the encoder (encoder_attention)"
     if positions.scaled is not None and positions.scaled != kernel.scaled:

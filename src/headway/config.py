@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import inspect
+import itertools
 import json
 import re
 import tomllib
@@ -32,12 +33,12 @@ def load(kind: type[Config], path: Path, overrides: list[str] | None = None) -> 
 
 def read_toml(path: Path, overrides: list[str] | None = None) -> dict[str, Any]:
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: not valid TOML: {error}") from None
     return override(table, overrides or [])
 
@@ -66,11 +67,12 @@ def _value(text: str) -> Any:
 
 
 def from_dict(kind: type[Config], table: Mapping[str, Any], where: str = "configuration") -> Config:
+    """Check a table and make the dataclass of it. By way of JSON, whose strict rules let "yes" be no boolean."""
     _check_names(kind, table, where, ())
     try:
-        return _adapter(kind).validate_python(table)
+        return _adapter(kind).validate_json(json.dumps(table, default=str), strict=True)
     except ValidationError as error:
-        raise UsageError(f"{where}: {_first_line(kind, error)}") from None
+        raise UsageError(f"{where}: {_first_line(kind, table, error)}") from None
 
 
 @cache
@@ -78,17 +80,31 @@ def _adapter(kind: type[Any]) -> TypeAdapter:
     return TypeAdapter(kind)
 
 
-def _first_line(kind: type[Any], error: ValidationError) -> str:
+def _first_line(kind: type[Any], table: Mapping[str, Any], error: ValidationError) -> str:
     """Say the first problem in one line, with the kinds of unions left out of the path."""
-    problem = error.errors(include_url=False)[0]
+    problems = error.errors(include_url=False)
+    kinds = {member.__name__: _kind(member) for member in _all_dataclasses(kind)}
+    problem = next((one for one in problems if _concerns(one["loc"], table, kinds)), problems[0])
     names = [str(part) for part in problem["loc"]]
-    known = set(_all_field_names(kind))
+    known = {name for member in _all_dataclasses(kind) for name in _hints(member)}
     path = ".".join(name for name in names if name in known or name.isdigit()) or "configuration"
     message = problem["msg"].removeprefix("Value error, ")
     given = problem["input"]
     if problem["type"] == "value_error" and not isinstance(given, str | int | float | bool):
         return message if path == "configuration" else f"{path}: {message}"
     return f"{path} is {given!r}: {message[:1].lower()}{message[1:]}"
+
+
+def _concerns(place: tuple[int | str, ...], value: Any, kinds: Mapping[str, str | None]) -> bool:
+    """A value is tried as every member of a union; only the complaints of the member it names are about it."""
+    for part in place:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            named = value.get("kind") if isinstance(value, Mapping) else None
+            if kinds.get(str(part), named) != named:
+                return False
+    return True
 
 
 # ---------------------------------------------------------------- names: unknown keys and kinds
@@ -98,12 +114,14 @@ def _check_names(kind: Any, value: Any, where: str, path: tuple[str, ...]) -> No
     """Refuse unknown keys and unknown kinds, naming the nearest known one."""
     members = list(_dataclasses_in(kind))
     if isinstance(value, list | tuple):
-        inner = [a for a in typing.get_args(kind) if a is not Ellipsis]
-        for index, item in enumerate(value):
-            for a in inner[:1]:
-                _check_names(a, item, where, (*path, str(index)))
+        lists = [one for one in (kind, *typing.get_args(kind)) if typing.get_origin(one) in (list, tuple)]
+        for one, (index, item) in itertools.product(lists, enumerate(value)):
+            _check_names(typing.get_args(one)[0], item, where, (*path, str(index)))
         return
-    if not members or not isinstance(value, Mapping):
+    if not members:
+        return
+    if not isinstance(value, Mapping):
+        _check_plain(kind, members, f"{where}: {'.'.join(path)} is {value!r}")
         return
     chosen = _choose(members, value, where, path)
     hints = _hints(chosen)
@@ -113,22 +131,28 @@ def _check_names(kind: Any, value: Any, where: str, path: tuple[str, ...]) -> No
         _check_names(hints[key], inner, where, (*path, key))
 
 
+def _check_plain(kind: Any, members: list[Any], given: str) -> None:
+    """A plain value can stand where something else than a table is allowed too."""
+    plain = [one for one in typing.get_args(kind) if one is not type(None) and one not in members]
+    if not plain:
+        kinds = f', such as {{ kind = "{_kind(members[0])}" }}' if _kind(members[0]) else ""
+        raise UsageError(f"{given}; it must be a table{kinds}")
+
+
 def _choose(members: list[Any], value: Mapping[str, Any], where: str, path: tuple[str, ...]) -> Any:
-    by_kind = {_kind(member): member for member in members if _kind(member)}
+    by_kind = {kind: member for member in members if (kind := _kind(member))}
     if len(members) == 1 or not by_kind:
         chosen = members[0]
         given = value.get("kind")
         if given is None or given == _kind(chosen) or _kind(chosen) is None:
             return chosen
     given = value.get("kind")
-    if given in by_kind:
+    if isinstance(given, str) and given in by_kind:
         return by_kind[given]
     here = _dotted(path, "kind")
     choice = f"choose one of {', '.join(sorted(by_kind))}"
     raise UsageError(
-        f"{where}: {here} is missing; {choice}"
-        if given is None
-        else f"{where}: {here} is {given!r}; {choice}"
+        f"{where}: {here} is missing; {choice}" if given is None else f"{where}: {here} is {given!r}; {choice}"
     )
 
 
@@ -143,7 +167,7 @@ def _dotted(path: tuple[str, ...], key: str) -> str:
 
 
 def _kind(member: Any) -> str | None:
-    return next((field.default for field in dataclasses.fields(member) if field.name == "kind"), None)
+    return next((str(field.default) for field in dataclasses.fields(member) if field.name == "kind"), None)
 
 
 def _dataclasses_in(annotation: Any) -> Iterator[Any]:
@@ -160,12 +184,11 @@ def _hints(kind: Any) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
-def _all_field_names(kind: Any) -> Iterator[str]:
-    for name, hint in _hints(kind).items():
-        yield name
-        inner = [hint, *typing.get_args(hint)]
-        for member in {m for a in inner for m in _dataclasses_in(a)}:
-            yield from _all_field_names(member)
+def _all_dataclasses(kind: Any) -> set[Any]:
+    """A configuration's own dataclasses, the inner ones too, also inside lists."""
+    found = {member for inner in (kind, *typing.get_args(kind)) for member in _dataclasses_in(inner)}
+    hints = [hint for member in found for hint in _hints(member).values()]
+    return found.union(*(_all_dataclasses(hint) for hint in hints))
 
 
 # ---------------------------------------------------------------- writing
@@ -199,9 +222,7 @@ def _table_lines(config: Any, path: tuple[str, ...]) -> Iterator[str]:
             tables.append((field.name, value))
             continue
         note = f"  # {comment}" if comment else ""
-        yield (
-            f"# {field.name} ={note or ' unset'}" if value is None else f"{field.name} = {_toml(value)}{note}"
-        )
+        yield (f"# {field.name} ={note or ' unset'}" if value is None else f"{field.name} = {_toml(value)}{note}")
     for name, value in tables:
         yield ""
         yield from (f"# {line}" for line in (inspect.getdoc(value) or "").splitlines()[:1])
@@ -245,5 +266,12 @@ def field_comments(kind: type[Any]) -> dict[str, str]:
 
 
 def schema(kind: type[Any]) -> dict[str, Any]:
-    """A JSON schema, for editors that complete and check TOML."""
-    return _adapter(kind).json_schema()
+    """A JSON schema, for editors that complete and check TOML; with our comments, and without unknown keys."""
+    whole = _adapter(kind).json_schema()
+    tables = {whole.get("title"): whole} | whole.get("$defs", {})
+    for member in _all_dataclasses(kind):
+        table = tables[member.__name__]
+        table["additionalProperties"] = False
+        for name, entry in table["properties"].items():
+            entry |= {"description": comment} if (comment := field_comments(member).get(name)) else {}
+    return whole

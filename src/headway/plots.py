@@ -166,7 +166,7 @@ def attention_grid(
     save(figure, path)
 
 
-def _draw_attention(axes: Axes, weights: Weights, rows: Sequence[str], columns: Sequence[str], size: float = 9) -> Any:
+def _draw_attention(axes: Axes, weights: Weights, rows: Sequence[str], columns: Sequence[str], size: int = 9) -> Any:
     if weights.shape != (len(rows), len(columns)):
         raise ValueError(f"weights are {weights.shape}, but there are {len(rows)} rows and {len(columns)} columns")
     image = axes.imshow(weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from headway.data.formats import one_line
 from headway.errors import UsageError
 from headway.metrics import Measure, choose
 from headway.metrics.bootstrap import SEED
@@ -56,7 +57,7 @@ def evaluate(
     found = evaluate_outputs(outputs, test, measures, resamples, seed)
     print_evaluation(found, Console(), worst)
     if output is not None:
-        write(output, "".join(f"{text}\n" for text in outputs.texts))
+        write(output, "".join(f"{one_line(text)}\n" for text in outputs.texts))
     if json_file is not None:
         write(json_file, dump_json(found.to_dict()))
     if html_file is not None:

@@ -11,7 +11,7 @@ import stat
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, Protocol, cast, runtime_checkable
 
 from headway.errors import UsageError
 
@@ -31,6 +31,7 @@ FOREIGN = {
 }
 
 
+@runtime_checkable
 class Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 

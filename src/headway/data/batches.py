@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -76,6 +76,9 @@ class Batch:
     def shape(self) -> Shape:
         return Shape(len(self.source), self.source.shape[1], self.inputs.shape[1])
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.source, self.inputs, self.labels
+
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
         return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
@@ -90,11 +93,10 @@ class Batch:
         return self._part(slice(middle)), self._part(slice(middle, None))
 
     def _part(self, rows: slice) -> Batch:
-        part = replace(self._each(lambda tensor: tensor[rows]), indices=self.indices[rows])
-        real = torch.from_numpy(part.indices >= 0).to(part.source.device)
-        return replace(
-            part, tokens=int((part.labels != PAD).sum()), source_tokens=int((part.source[real] != PAD).sum())
-        )
+        source, labels, indices = self.source[rows], self.labels[rows], self.indices[rows]
+        real = torch.from_numpy(indices >= 0).to(source.device)
+        tokens, source_tokens = int((labels != PAD).sum()), int((source[real] != PAD).sum())
+        return Batch(source, self.inputs[rows], labels, tokens, source_tokens, indices, self.cursor)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
         return replace(self, source=change(self.source), inputs=change(self.inputs), labels=change(self.labels))
@@ -166,7 +168,7 @@ class Batches:
             )
         self.packing = settings.build(longest, lambda: _lengths(*self._read(self.order.settle(Cursor()))[1:]))
 
-    def iterate(self, cursor: Cursor) -> Iterator[Batch]:
+    def iterate(self, cursor: Cursor) -> Generator[Batch]:
         """Batches without end, from the cursor on."""
         with closing(self._slots(cursor)) as slots:
             while True:

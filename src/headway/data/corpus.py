@@ -117,7 +117,7 @@ def rows(corpus: Corpus, data: Data) -> Iterator[Row]:
     """Everything one corpus holds, also what cannot be used."""
     if corpus.target:
         return parallel(Path(corpus.source), Path(corpus.target), data.invalid)
-    return _reader(corpus.source)(Path(corpus.source), data.invalid, _names(corpus, data))
+    return reader_of(corpus.source)(Path(corpus.source), data.invalid, _names(corpus, data))
 
 
 def _names(corpus: Corpus, data: Data) -> Names:
@@ -129,7 +129,8 @@ def _names(corpus: Corpus, data: Data) -> Names:
     )
 
 
-def _reader(name: str) -> Reader:
+def reader_of(name: str) -> Reader:
+    """How to read a file that holds both sides, by the end of its name."""
     suffixes = [suffix for suffix in Path(name.lower()).suffixes if suffix not in PACKED]
     reader = READERS.get(suffixes[-1] if suffixes else "")
     if reader is None:
@@ -227,7 +228,7 @@ def check_files(data: Data) -> None:
             if sources != targets:
                 refuse_counts(source, target, sources, targets)
         else:
-            _reader(corpus.source)
+            reader_of(corpus.source)
             open_regular(Path(corpus.source)).close()
 
 
@@ -236,7 +237,7 @@ def content_key(data: Data) -> str:
     settings = replace(data, source="", target="", dev_source=None, dev_target=None, corpora=(), dev_corpora=())
     key = hashlib.sha256(json.dumps(asdict(settings), sort_keys=True).encode())
     for corpus in (*data.training(), *data.validation()):
-        reader = "" if corpus.target else _reader(corpus.source).__name__
+        reader = "" if corpus.target else reader_of(corpus.source).__name__
         key.update(json.dumps([corpus.tag, reader, *_names(corpus, data)]).encode())
         for path in corpus.paths():
             with open_regular(path) as stream:

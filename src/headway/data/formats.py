@@ -78,7 +78,7 @@ def raw_lines(path: Path, stream: BinaryIO, longest: int = LONGEST_LINE) -> Iter
     while raw:
         if len(raw) >= room and not raw.endswith(b"\n"):
             _skip_rest_of_line(stream)
-        yield raw if len(strip_end(raw)) <= longest else None
+        yield raw if len(raw) <= longest or len(strip_end(raw)) <= longest else None
         raw = stream.readline(room)
 
 

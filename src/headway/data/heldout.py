@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from headway.data.filters import fingerprint
 
 LARGEST_SHARE = 20  # at most one pair in so many is held out
 
 
+@runtime_checkable
 class HasSource(Protocol):
     @property
     def source(self) -> str: ...

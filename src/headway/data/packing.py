@@ -150,7 +150,7 @@ def _choose_sides(lengths: Lengths, level: int) -> list[tuple[int, int]]:
         source = np.minimum(2 * level - values, level)[:, None]  # of rows from the first on
         groups = _partition(_rows_between(counts) * (source + target), CORNERS)
         chosen |= {(int(source[first, 0]), int(target[0, last])) for first, last in groups}
-    return sorted(chosen, key=sum)
+    return sorted(chosen, key=lambda sides: (sum(sides), sides))
 
 
 def _rows_between(counts: Integer[np.ndarray, " k"]) -> Float[np.ndarray, "k k"]:

@@ -9,10 +9,9 @@ from importlib.util import find_spec
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
 
 from headway.errors import UsageError
+from headway.metrics.plain import PlainChrf, PlainTer
 from headway.metrics.ratio import ErrorRate, ExactMatch, Split
 
 # ISO 639-3 and other spellings of the languages that need a tokeniser of their own.
@@ -68,13 +67,13 @@ def _bleu(lowercase: bool) -> Callable[[str], Metric]:
 
 
 def _chrf(word_order: int, lowercase: bool) -> Callable[[str], Metric]:
-    return lambda _: CHRF(word_order=word_order, lowercase=lowercase)
+    return lambda _: PlainChrf(word_order=word_order, lowercase=lowercase)
 
 
 def _ter(language: str) -> Metric:
     """As sacreBLEU's default; unspaced scripts are cut into characters, else a sentence is one word."""
     asian = main_language(language) in ("zh", "ja")
-    return TER(normalized=asian, asian_support=asian)
+    return PlainTer(normalized=asian, asian_support=asian)
 
 
 def _words(lowercase: bool) -> Callable[[str], Metric]:

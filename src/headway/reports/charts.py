@@ -8,16 +8,18 @@ from collections.abc import Mapping, Sequence
 from headway.pages import PALETTE, Html, join, tag
 
 WIDTH, HEIGHT = 560, 240
-LEFT, RIGHT, TOP, BOTTOM = 54, 16, 14, 34
+LEFT, RIGHT, TOP, BOTTOM = 54, 24, 14, 34
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Round numbers that cover a range: steps of 1, 2 or 5 times a power of ten."""
-    span = (high - low) or abs(high) or 1.0
+    span = high - low
+    if span <= 1e-6 * max(abs(low), abs(high)):  # as good as flat: leave room around it
+        span = abs(high) or 1.0
     power = 10.0 ** math.floor(math.log10(span / about))
     step = next(power * factor for factor in (1, 2, 5, 10) if span / (power * factor) <= about)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(i * step, 12) for i in range(first, max(last, first + 1) + 1)]
+    return [float(f"{i * step:.12g}") for i in range(first, max(last, first + 1) + 1)]
 
 
 def short(value: float) -> str:

@@ -35,7 +35,7 @@ def spaced(text: str, marks: list[str]) -> list[tuple[str, str]]:
             gap = word
             continue
         mark = next(queue)
-        joined = pieces and pieces[-1][1] == mark
+        joined = bool(pieces) and pieces[-1][1] == mark
         if gap and not joined:
             pieces.append((gap, ""))
         pieces.append((gap + word if joined else word, mark))

@@ -89,7 +89,10 @@ def _confidence_chart(sentences: Sequence[Sentence]) -> Html:
     labels = [f"{part[0].confidence:.2f}–{part[-1].confidence:.2f}" for part in parts]
     values = [mean([one.chrf for one in part]) or 0.0 for part in parts]
     return bar_chart(
-        "Does it know when it is wrong?", labels, {"mean chrF": values}, "confidence, in fifths of the sentences"
+        "Does it know when it is wrong?",
+        labels,
+        {"mean chrF": values},
+        "mean chrF by confidence, in fifths of the sentences",
     )
 
 

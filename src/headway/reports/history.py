@@ -91,11 +91,13 @@ def _events(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _timed(events: Iterator[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], float, float]]:
-    """Minutes of work: the pause before a run goes on (it writes its plan anew) does not count."""
-    minutes, before = 0.0, None
+    """Minutes of work: as the run counted them, else by the clock, without the pause before a new plan."""
+    minutes, before, counted = 0.0, None, False
     for event in events:
         now = float(event["time"])
-        if before is not None and event["event"] != "plan":
+        if _is_number(event.get("seconds")):
+            minutes, counted = float(event["seconds"]) / 60, True
+        elif before is not None and not counted and event["event"] != "plan":
             minutes += max(0.0, now - before) / 60
         before = now
         yield event, float(event["step"]), minutes

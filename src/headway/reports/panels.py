@@ -10,6 +10,7 @@ from headway.reports.history import Curve, History
 MOST = 400  # points of a line: more than a screen can show apart
 TITLES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "lr": "learning rate", "tokens_per_second": "tokens/s"}
 
+LOSS = "nll"  # without label smoothing, as on the dev set; a run that has only the smoothed one shows that
 RATE, SPEED = "learning rate", "training speed (tokens/s)"
 FROM_ZERO = (RATE, SPEED)  # noise must not look like news
 
@@ -39,7 +40,7 @@ def panels(histories: Sequence[History]) -> list[Panel]:
     """Loss, scores, learning rate and speed of one or several runs; what nobody wrote down is left out."""
     scores = list(dict.fromkeys(key for one in histories for key in one.dev if key != "loss"))
     wanted = {
-        "loss per token (nats)": [("train", "loss"), ("dev", "loss")],
+        "loss per token (nats)": [("train", LOSS), ("dev", "loss")],
         "scores on the dev set": [("dev", key) for key in scores],
         RATE: [("train", "lr")],
         SPEED: [("train", "tokens_per_second")],
@@ -61,7 +62,7 @@ def _lines(histories: Sequence[History], series: list[tuple[str, str]]) -> list[
     lines = []
     for r, history in enumerate(histories):
         for s, (side, key) in enumerate(series):
-            curve = (history.dev if side == "dev" else history.train).get(key)
+            curve = _curve(history, side, key)
             if curve is not None:
                 colour, dash = (s, 0) if len(histories) == 1 else (r, s)
                 name = _name(history.name, side, key, len(histories), len(series))
@@ -69,7 +70,12 @@ def _lines(histories: Sequence[History], series: list[tuple[str, str]]) -> list[
     return lines
 
 
+def _curve(history: History, side: str, key: str) -> Curve | None:
+    curves = history.dev if side == "dev" else history.train
+    return curves.get(key) or curves.get("loss" if key == LOSS else key)
+
+
 def _name(run: str, side: str, key: str, runs: int, series: int) -> str:
-    what = side if key == "loss" else TITLES.get(key, key)
+    what = side if key in ("loss", LOSS) else TITLES.get(key, key)
     words = [run] * (runs > 1) + [what] * (series > 1 or runs == 1)
     return ", ".join(words)

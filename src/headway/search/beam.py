@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -14,10 +14,31 @@ from torch import Tensor
 from headway.search.base import Hypothesis, Stepper, check_alpha
 from headway.search.candidates import Candidates, best_of_all
 from headway.search.limits import Limits
-from headway.search.pool import BeamDraft, finish
+from headway.search.pool import Pool
 from headway.search.shaping import Shape
-from headway.search.writing import Draft, Parents, Shaping, flat, write
+from headway.search.writing import Draft, Parents, Shaping, write
 from headway.text.vocabulary import EOS
+
+
+@dataclass
+class BeamDraft(Draft):
+    """The rows of a sentence are its beam."""
+
+    totals: Float[Tensor, "b w"]  # log-probability of each row; minus infinity: the row is dead
+    reach: Float[Tensor, "b"]  # the most that length can do for a total, at the sentence's cap
+    pool: Pool
+
+    def hypotheses(self) -> list[list[Hypothesis]]:
+        """Finished outputs; where they are too few, outputs that the cap has cut."""
+        finished, keep = self.pool.hypotheses(), self.pool.scores.size(1)
+        if all(len(outputs) == keep for outputs in finished):
+            return finished
+        cut = ([one for one in rows if one.total > -math.inf] for rows in super().hypotheses())
+        return [(whole + part)[:keep] or [NOTHING] for whole, part in zip(finished, cut, strict=True)]
+
+
+B = TypeVar("B", bound=BeamDraft)
+NOTHING = Hypothesis([], -math.inf, -math.inf, [], finished=False)  # shapes forbade every piece
 
 # Given the beam before a step, all its candidates and the beam after it: a place for an inspector.
 Watch = Callable[[BeamDraft, Candidates, BeamDraft], None]
@@ -56,7 +77,7 @@ class Beam:
 
         def advance(draft: BeamDraft, scores: Float[Tensor, "n v"], shape: Shaping) -> tuple[BeamDraft, Parents]:
             found = best_of_all(shape(scores), draft.totals, 2 * self.size)
-            after, parents = settle(draft, found, self.size)
+            after, parents = self.settle(draft, found)
             if watch:
                 watch(draft, found, after)
             return after, parents
@@ -64,37 +85,35 @@ class Beam:
         return write(model, source, self.opening(source), advance, (*self.limits.shapes(source), *shapes))
 
     def opening(self, source: Int[Tensor, "b s"], width: int = 1) -> BeamDraft:
-        """One row a sentence, which the first step makes a beam. With `width` rows all but the first are dead."""
+        """One row a sentence, which the first step makes a beam; of more rows all but the first are dead."""
         draft = Draft.opening(source, self.limits, width, self.alpha)
-        return BeamDraft.around(draft, keep=self.n_best, enough=self.enough)
+        totals = draft.weights.new_full(draft.last.shape, -torch.inf)
+        totals[:, 0] = 0
+        reach = draft.weights.index_select(0, draft.cap - 1)
+        return BeamDraft(**vars(draft), totals=totals, reach=reach, pool=Pool.empty(draft, self.n_best))
+
+    def settle(self, draft: B, found: Candidates) -> tuple[B, Int[Tensor, "b w"]]:
+        """Ends among the first `size` candidates go to the pool; the first `size` others are the next beam.
+
+        So an output finishes only where it would have stayed in the beam. Sentences that are done stay as they are.
+        """
+        ends = found.pieces == EOS
+        pool = draft.pool.add(draft, Candidates(*(x[:, : self.size] for x in found)), ends[:, : self.size])
+        others = ends.sort(dim=1, stable=True).indices[:, : self.size]
+        totals, scores, parents, pieces = (x.gather(1, others) for x in found)
+        parents = torch.where(draft.done[:, None], torch.arange(self.size, device=parents.device), parents)
+        totals = torch.where(draft.done[:, None], draft.totals, totals)
+        ids, token_scores = draft.continued(parents, pieces, scores)
+        step = draft.step + 1
+        beaten = totals.amax(dim=1) * draft.reach <= pool.scores[:, -1]
+        done = draft.done | beaten | (pool.count >= self.enough) | (step >= draft.cap)
+        after = replace(
+            draft, ids=ids, token_scores=token_scores, totals=totals, last=pieces, done=done, step=step, pool=pool
+        )
+        return after, parents
 
     @property
     def enough(self) -> int:
         """Stop at this many finished outputs, whatever may follow."""
         patience = self.patience or (1.0 if self.size == 1 else math.inf)
-        return int(min(max(math.ceil(patience * self.size), self.n_best), 1 << 30))
-
-
-def settle(draft: BeamDraft, found: Candidates, size: int) -> tuple[BeamDraft, Int[Tensor, "b w"]]:
-    """Ends among the first `size` candidates go to the pool; the first `size` others are the next beam.
-
-    So an output finishes only where it would have stayed in the beam. Sentences that are done stay as they are.
-    """
-    ends = found.pieces == EOS
-    pool = finish(draft, Candidates(*(x[:, :size] for x in found)), ends[:, :size])
-    chosen = ends.sort(dim=1, stable=True).indices[:, :size]
-    totals, scores, parents, pieces = (x.gather(1, chosen) for x in found)
-    stay, own = draft.done[:, None], torch.arange(size, device=chosen.device)
-    parents = torch.where(stay, own, parents)
-    totals = torch.where(stay, draft.totals, totals)
-    rows = flat(parents, draft.last.size(1))
-    ids, token_scores = (x.flatten(0, 1).index_select(0, rows).unflatten(0, parents.shape) for x in draft.texts)
-    ids.index_copy_(2, draft.step, pieces[..., None])
-    token_scores.index_copy_(2, draft.step, scores[..., None])
-    step = draft.step + 1
-    beaten = pool.scores[:, -1] >= totals.amax(dim=1) * draft.reach
-    done = draft.done | beaten | (pool.count >= draft.enough) | (step >= draft.cap)
-    after = replace(
-        draft, ids=ids, token_scores=token_scores, totals=totals, last=pieces, done=done, step=step, **vars(pool)
-    )
-    return after, parents
+        return max(math.ceil(min(patience * self.size, 1e9)), self.n_best)

@@ -47,7 +47,6 @@ def write_lines(
     return write(model, source, lines, advance, shapes)
 
 
-
 def ending(piece: Int[Tensor, "n"], score: Float[Tensor, "n"]) -> Int[Tensor, "n"]:
     """Where shapes forbid every piece, the row ends."""
     return piece.masked_fill(score == -torch.inf, EOS)

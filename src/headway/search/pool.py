@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headway.search.base import Hypothesis
 from headway.search.candidates import Candidates
-from headway.search.writing import Draft, flat
+from headway.search.writing import Draft
 
 
 @dataclass
@@ -37,23 +37,43 @@ class Pool:
             count=draft.ids.new_zeros(sentences),
         )
 
-    def select(self, sentences: Int[Tensor, "m"]) -> Pool:
-        return Pool(*(getattr(self, f.name).index_select(0, sentences) for f in fields(self)))
-
     def add(self, draft: Draft, ending: Candidates, ends: Bool[Tensor, "b c"]) -> Pool:
         """Let candidates that end compete with the outputs that are kept."""
         if ends.device.type == "cpu" and not ends.any():
-            return self  # most steps, and a CPU need not wait to know
+            return self  # most steps; a GPU would have to be waited for
         ends = ends & (ending.totals > -torch.inf) & ~draft.done[:, None]
-        scores = (ending.totals * draft.weights.index_select(0, draft.step)).masked_fill(~ends, -torch.inf)
-        rows = flat(ending.parents, draft.last.size(1))
-        ids, token_scores = draft.texts_of(rows, ending.scores)
+        scores = ending.totals * draft.weights.index_select(0, draft.step)
+        ids, token_scores = draft.continued(ending.parents, ending.pieces, ending.scores)
         new = Pool(
-            ids.unflatten(0, ends.shape),
-            token_scores.unflatten(0, ends.shape),
-            draft.step.expand(ends.shape),
-            ending.totals,
-            scores,
-            self.count,
+            ids=ids,
+            token_scores=token_scores,
+            lengths=draft.step.expand(ends.shape),
+            totals=ending.totals,
+            scores=scores.masked_fill(~ends, -torch.inf),
+            count=self.count + ends.sum(dim=1),
         )
-        return self.best_with(new, self.count + ends.sum(dim=1))
+        return self.best_with(new)
+
+    def best_with(self, new: Pool) -> Pool:
+        keep = self.scores.size(1)
+        scores, chosen = torch.cat([self.scores, new.scores], dim=1).topk(keep, dim=1)
+        wide = chosen[..., None].expand(-1, -1, self.ids.size(-1))
+        return Pool(
+            ids=torch.cat([self.ids, new.ids], dim=1).gather(1, wide),
+            token_scores=torch.cat([self.token_scores, new.token_scores], dim=1).gather(1, wide),
+            lengths=torch.cat([self.lengths, new.lengths], dim=1).gather(1, chosen),
+            totals=torch.cat([self.totals, new.totals], dim=1).gather(1, chosen),
+            scores=scores,
+            count=new.count,
+        )
+
+    def hypotheses(self) -> list[list[Hypothesis]]:
+        columns = (self.ids, self.token_scores, self.lengths, self.totals, self.scores)
+        return [
+            [
+                Hypothesis(ids[:length], score, total, scores[: length + 1], finished=True)
+                for ids, scores, length, total, score in zip(*sentence, strict=True)
+                if score > -torch.inf
+            ]
+            for sentence in zip(*(column.tolist() for column in columns), strict=True)
+        ]

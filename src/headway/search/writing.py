@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -26,10 +26,7 @@ D = TypeVar("D", bound="Draft")
 
 @dataclass
 class Draft:
-    """What has been written of each sentence: `w` rows each, in tensors whose shapes stay.
-
-    All but `step` and `weights` begin with the sentence's axis, so that sentences can be dropped.
-    """
+    """What has been written of each sentence: `w` rows each, in tensors whose shapes stay."""
 
     ids: Int[Tensor, "b w t"]
     token_scores: Float[Tensor, "b w t"]
@@ -58,13 +55,26 @@ class Draft:
         )
 
     def select(self: D, sentences: Int[Tensor, "m"]) -> D:
-        tensors = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("step", "weights")}
-        return replace(self, **{name: tensor.index_select(0, sentences) for name, tensor in tensors.items()})
+        """Keep these sentences: all that is theirs, not what the batch shares."""
+        theirs = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("step", "weights")}
+        return replace(self, **{name: choose_sentences(value, sentences) for name, value in theirs.items()})
 
     def written(self, step: int) -> Written:
         beam = self.last.size(1)
         sentence, cap = self.sentence.repeat_interleave(beam), self.cap.repeat_interleave(beam)
         return Written(self.ids[:, :, :step].flatten(0, 1), sentence, cap)
+
+    def continued(
+        self, parents: Int[Tensor, "b c"], pieces: Int[Tensor, "b c"], scores: Float[Tensor, "b c"]
+    ) -> tuple[Int[Tensor, "b c t"], Float[Tensor, "b c t"]]:
+        """Copies of each sentence's rows with one more piece: the texts and the scores of their pieces."""
+        rows = flat(parents, self.last.size(1))
+        ids, token_scores = (
+            x.flatten(0, 1).index_select(0, rows).unflatten(0, parents.shape) for x in (self.ids, self.token_scores)
+        )
+        ids.index_copy_(2, self.step, pieces[..., None])
+        token_scores.index_copy_(2, self.step, scores[..., None])
+        return ids, token_scores
 
     def hypotheses(self) -> list[list[Hypothesis]]:
         """Every row up to its end or its cap, the best first."""
@@ -74,6 +84,14 @@ class Draft:
             sorted((line(i[:cap], s[:cap], weights) for i, s in zip(*rows, strict=True)), key=best_first)
             for *rows, cap in zip(ids, scores, caps, strict=True)
         ]
+
+
+def choose_sentences(value: Any, sentences: Int[Tensor, "m"]) -> Any:
+    """Of a tensor that begins with the sentences' axis, or of a dataclass of such tensors."""
+    if isinstance(value, Tensor):
+        return value.index_select(0, sentences)
+    parts = ((f.name, getattr(value, f.name)) for f in fields(value))
+    return replace(value, **{name: choose_sentences(part, sentences) for name, part in parts})
 
 
 def line(ids: list[int], scores: list[float], weights: list[float]) -> Hypothesis:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
 
-Weights = dict[str, Tensor]
+from headway.training.weights import Weights
 
 
 def floating(weights: Weights) -> Weights:
@@ -19,7 +19,7 @@ def floating(weights: Weights) -> Weights:
 class Average:
     """Keeps nothing: the last weights are published."""
 
-    def update(self, step: int, total: int, weights: Weights) -> None:
+    def update(self, step: int, total: int, weights: Callable[[], Weights]) -> None:
         """Called after every update."""
 
     def result(self, weights: Weights) -> Weights:
@@ -42,15 +42,16 @@ class RunningAverage(Average):
         self.count = 0
 
     @torch.no_grad()
-    def update(self, step: int, total: int, weights: Weights) -> None:
+    def update(self, step: int, total: int, weights: Callable[[], Weights]) -> None:
         if step < self.start * total or step % self.every:
             return
         self.count += 1
+        now = weights()
         if not self.mean:
-            self.mean = {name: w.detach().float().clone() for name, w in floating(weights).items()}
+            self.mean = {name: w.detach().float().clone() for name, w in floating(now).items()}
             return
         share = 1 / self.count if self.decay is None else 1 - min(self.decay, self.count / (self.count + 9))
-        torch._foreach_lerp_(list(self.mean.values()), [weights[name].detach().float() for name in self.mean], share)
+        torch._foreach_lerp_(list(self.mean.values()), [now[name].detach().float() for name in self.mean], share)
 
     def result(self, weights: Weights) -> Weights:
         return {name: self.mean[name].to(w.dtype) if name in self.mean else w for name, w in weights.items()}
@@ -71,9 +72,9 @@ class LastAverage(Average):
         self.every, self.snapshots = every, deque[Weights](maxlen=count)
 
     @torch.no_grad()
-    def update(self, step: int, total: int, weights: Weights) -> None:
+    def update(self, step: int, total: int, weights: Callable[[], Weights]) -> None:
         if step % self.every == 0:
-            self.snapshots.append({name: w.detach().cpu().clone() for name, w in floating(weights).items()})
+            self.snapshots.append({name: w.detach().cpu().clone() for name, w in floating(weights()).items()})
 
     @torch.no_grad()
     def result(self, weights: Weights) -> Weights:

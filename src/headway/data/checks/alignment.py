@@ -1,117 +1,189 @@
-"""Where the two sides part: a line too many or too few, after which nothing matches any more."""
+"""Do both sides have the same lines? If not, where do they part?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from headway.data.checks.blocks import Block
-from headway.data.checks.likeness import Likeness, Marks, Traits, join, traits
+from headway.data.checks.base import Example, Finding, excerpt, percent
+from headway.data.checks.blocks import Block, Blocks
+from headway.data.checks.likeness import Likeness, Traits, join, traits
+from headway.data.checks.tracker import FAR_AWAY, Slip, Tracker, View
 
-SAMPLE = 16_384  # lines to learn from before judging
-FEWEST = 60  # lines; below, nothing can be learnt
-WINDOW = 256  # lines that are assumed to be shifted by the same number while learning
-FAR_AWAY = 512  # the largest shift that is followed
-SURE = 30.0  # nats of evidence for a shift
-LOST = 90.0  # nats of evidence that no line matches any more
+SECTION = 65_536  # lines that are learnt from, then judged; about 26 MB
+ENOUGH = 1000  # lines, to say that nothing fits
+FEWEST = 60  # lines; from fewer nothing can be learnt
+WINDOW = 256  # lines that are taken to be shifted alike while learning
+SHORTEST_STRETCH = 25  # lines; a shorter shift is some sentences in another order
+CLEARLY = 0.3  # by how much another shift must fit better, as a correlation
+TOO_MANY = 0.005  # share of the lines
+NO_EVIDENCE = 0.05  # nats a line; translations give 1.5 and more
 
 
-class Slip(NamedTuple):
-    """From source line `line` on, source line i belongs to target line i + `shift` (None: to no line near)."""
+class Stretch(NamedTuple):
+    """Source lines `first` to `last` belong to the target lines `shift` further down (None: to none near)."""
 
-    line: int
+    first: int
+    last: int
     shift: int | None
 
 
-class Tracker:
-    """Follows the shift between the sides through the corpus, by the sums of CUSUM (Page 1954).
+class Alignment:
+    """Learns what translations look like in this corpus, then looks for the line after which they do not."""
 
-    For every other shift, evidence for it and against the present one is added up, never below zero. When a sum is
-    high enough, the sides have slipped where that sum last left zero.
-    """
-
-    def __init__(self, likeness: Likeness, reach: int, difference: int) -> None:
-        self.likeness = likeness
-        self.reach = reach
+    def __init__(self, corpus: Blocks, difference: int, reach: int) -> None:
+        self.corpus = corpus
         self.difference = difference  # target lines minus source lines
-        self.shift: int | None = 0
-        self.slips: list[Slip] = []
-        self.row = 0  # the next source line to judge, counted from 0
-        self.base = 0  # the line that the arrays below begin with
-        self.source: Marks | None = None
-        self.target: Marks | None = None
-        self._start_again()
+        self.reach = reach
+        self.names = ("", "")
+        self.counts = (0, 0)
+        self.waiting: list[tuple[Traits, Traits]] = []
+        self.base = 0  # number of the first line that waits, counted from 0
+        self.likeness: Likeness | None = None
+        self.evidence: list[float] = []
+        self.tracker = Tracker(reach, difference)
 
-    def _start_again(self) -> None:
-        centre = self.shift or 0
-        near = set(range(centre - self.reach, centre + self.reach + 1)) | {0, self.difference}
-        self.shifts = sorted(shift for shift in near if abs(shift) <= FAR_AWAY)
-        self.sums = np.zeros(len(self.shifts) + 1)
-        self.since = np.full(len(self.shifts) + 1, self.row)
+    def look(self, block: Block) -> None:
+        self.names = (block.source.name, block.target.name)
+        self.counts = (self.counts[0] + len(block.source), self.counts[1] + len(block.target))
+        if block.paired:
+            self.waiting.append((traits(block.source), traits(block.target)))
+        if sum(len(ours) for ours, _ in self.waiting) >= SECTION:
+            self._follow(last=False)
 
-    def feed(self, source: Traits, target: Traits, last: bool = False) -> None:
-        ours, theirs = self.likeness.mark_source(source), self.likeness.mark_target(target)
-        self.source = _stack(self.source, ours)
-        self.target = _stack(self.target, theirs)
-        # A row can be judged when all its possible partners are there.
-        ready = min(self.base + len(self.source), self.base + len(self.target) - (0 if last else FAR_AWAY))
-        while self.row < ready:
-            self._judge(ready)
-        self._forget()
+    def _follow(self, last: bool) -> None:
+        """Learn from the lines that wait, and judge them."""
+        source, target = (join(list(parts)) for parts in zip(*self.waiting, strict=True))
+        if self.likeness is None or len(source) >= SECTION // 4:  # a short rest is like what came before
+            shifts = {0, self.tracker.shift or 0, self.difference}
+            self.likeness = learn(source, target, self.reach, shifts)
+            self.evidence.append(self.likeness.evidence)
+        view = View(self.likeness, self.likeness.mark_source(source), self.likeness.mark_target(target), self.base)
+        self.tracker.follow(view, last)
+        start = max(0, self.tracker.row - FAR_AWAY - self.base)
+        self.waiting = [(source.after(start), target.after(start))]
+        self.base += start
 
-    def _forget(self) -> None:
-        assert self.source is not None and self.target is not None
-        start = max(0, self.row - FAR_AWAY - self.base)
-        self.source, self.target, self.base = self.source[start:], self.target[start:], self.base + start
+    def findings(self) -> Iterator[Finding]:
+        if self.likeness or min(self.counts) >= FEWEST:
+            self._follow(last=True)
+        found = stretches(self.tracker.slips, min(self.counts))
+        shifted = [stretch for stretch in found if stretch.shift]
+        if self.difference:
+            yield self._different_counts(found)
+        elif shifted:
+            yield self._shifted(shifted)
+        yield from self._unlike([stretch for stretch in found if stretch.shift is None])
 
-    def _judge(self, ready: int) -> None:
-        """Judge rows up to the first slip or the end."""
-        odds = self._odds(self.row, ready)
-        present = self.shifts.index(self.shift) if self.shift is not None else -1
-        gains = odds - odds[:, [present]]
-        sums, since = _cusum(gains, self.sums, self.since, self.row)
-        sure = np.full(len(self.shifts) + 1, SURE)
-        sure[-1] = LOST
-        over = sums > sure
-        rows = np.flatnonzero(over.any(1))
-        if not len(rows):
-            self.sums, self.since, self.row = sums[-1], since[-1], ready
-            return
-        row = rows[0]
-        state = int(np.argmax(np.where(over[row], sums[row], -1)))
-        self.shift = self.shifts[state] if state < len(self.shifts) else None
-        self.slips.append(Slip(int(since[row, state]) + 1, self.shift))
-        self.row += int(row) + 1
-        self._start_again()
+    def _different_counts(self, found: list[Stretch]) -> Finding:
+        ours, theirs = self.names
+        title = f"{ours} has {self.counts[0]:,} lines but {theirs} has {self.counts[1]:,}"
+        if found and abs(self.difference) <= FAR_AWAY:
+            main = max(found, key=_size)
+            return Finding("fatal", title, abs(self.difference), _advise(main), self._examples([main]))
+        if found:
+            lost = Stretch(*found[0][:2], None)
+            return Finding("fatal", title, abs(self.difference), _advise(lost), self._examples([lost]))
+        advice = f"the lines match up to line {min(self.counts):,}: look at the end of the longer file"
+        if not self.likeness:
+            advice = "compare the files line by line: they are too short to find where they part"
+        return Finding("fatal", title, abs(self.difference), advice)
 
-    def _odds(self, start: int, end: int) -> Float[np.ndarray, "rows states"]:
-        """Evidence that each source line belongs to the target line at each shift; nothing speaks for being lost."""
-        assert self.source is not None and self.target is not None
-        rows = np.arange(start, end)
-        ours = self.source[rows - self.base]
-        odds = np.zeros((len(rows), len(self.shifts) + 1))
-        for column, shift in enumerate(self.shifts):
-            partner = rows + shift - self.base
-            there = (partner >= 0) & (partner < len(self.target))
-            odds[there, column] = self.likeness.score(ours[there], self.target[partner[there]])
-            odds[~there, column] = -1.0  # no partner there
-        return odds
+    def _shifted(self, found: list[Stretch]) -> Finding:
+        count = sum(map(_size, found))
+        severe = "fatal" if count > TOO_MANY * self.counts[0] else "warning"
+        title = f"lines that stand beside the translation of another line ({percent(count, self.counts[0])})"
+        return Finding(severe, title, count, _advise(found[0]), self._examples(found))
+
+    def _unlike(self, found: list[Stretch]) -> Iterator[Finding]:
+        if self.counts[0] >= ENOUGH and max(self.evidence) < NO_EVIDENCE:
+            title = "nothing in a line tells what stands in the other: do the files belong together?"
+            yield Finding("warning", title, self.counts[0], "compare some lines by hand: has one file been shuffled?")
+        elif found and not self.difference:
+            count = sum(map(_size, found))
+            share = percent(count, self.counts[0])
+            title = f"stretches of lines that do not look like translations of each other ({share})"
+            severe = "warning" if count > TOO_MANY * self.counts[0] else "note"
+            yield Finding(severe, title, count, "read some of them", self._examples(found))
+
+    def _examples(self, found: list[Stretch]) -> tuple[Example, ...]:
+        """The first line of each stretch, and where its translation should be."""
+        wanted = [(stretch.first, stretch.first + (stretch.shift or 0)) for stretch in found[:2]]
+        return tuple(example for rows in wanted for example in self._pair_at(*rows))
+
+    def _pair_at(self, ours: int, theirs: int) -> Iterator[Example]:
+        before = 0
+        for block in self.corpus():
+            for side, number in zip(block.sides, (ours, theirs), strict=True):
+                if before < number <= before + len(side):
+                    index = number - before - 1
+                    yield Example(side.where(index), excerpt(side.texts[index]))
+            before += max(len(block.source), len(block.target))
+            if before >= max(ours, theirs):
+                return
 
 
-def _stack(old: Marks | None, new: Marks) -> Marks:
-    if old is None:
-        return new
-    return Marks(np.concatenate((old.classes, new.classes)), np.concatenate((old.words, new.words)))
+def _size(stretch: Stretch) -> int:
+    return stretch.last - stretch.first + 1
 
 
-def _cusum(gains, sums, since, row):
-    """sums[i] = max(0, sums[i-1] + gains[i]), and the row where each sum last left zero."""
-    total = np.cumsum(gains, axis=0) + sums
-    lowest = np.minimum(np.minimum.accumulate(total, axis=0), 0)
-    rows = row + 1 + np.arange(len(gains))[:, None]
-    at_lowest = (total <= lowest)
-    since = np.maximum.accumulate(np.where(at_lowest, rows, since), axis=0)
-    return total - lowest, since
+def _advise(stretch: Stretch) -> str:
+    where = f"from source line {stretch.first:,} on"
+    if stretch.shift is None:
+        return f"{where} the lines do not match any more: look there for missing lines"
+    side, other = ("target", "source") if stretch.shift > 0 else ("source", "target")
+    number = f"{abs(stretch.shift)} line{'s' * (abs(stretch.shift) > 1)}"
+    return f"{where} the translation is shifted: near there the {side} has {number} too many, or the {other} too few"
+
+
+def stretches(slips: list[Slip], count: int) -> list[Stretch]:
+    """What lies between slips, without the very short ones; neighbours with one shift are joined."""
+    starts = [Slip(1, 0), *slips]
+    found: list[Stretch] = []
+    for here, after in zip(starts, [*starts[1:], Slip(count + 1, None)], strict=True):
+        stretch = Stretch(here.line, after.line - 1, here.shift)
+        if _size(stretch) < SHORTEST_STRETCH and found:
+            continue
+        if found and found[-1].shift == stretch.shift:
+            stretch = Stretch(found.pop().first, *stretch[1:])
+        found.append(stretch)
+    return [stretch for stretch in found if stretch.shift != 0]
+
+
+# ---------------------------------------------------------------- learning although lines may be shifted
+
+
+def learn(source: Traits, target: Traits, reach: int, shifts: set[int]) -> Likeness:
+    """Try the shifts that are likely, and keep what explains the corpus best."""
+    tried = [np.full(len(source), shift) for shift in shifts if abs(shift) <= FAR_AWAY]
+    tried.append(_guess_shifts(source, target, reach))
+    distinct = {shifts.tobytes(): shifts for shifts in tried}.values()
+    candidates = (Likeness(source, target, _partners(shifts, len(target))) for shifts in distinct)
+    return max(candidates, key=lambda likeness: likeness.evidence)
+
+
+def _partners(shifts: Int[np.ndarray, " n"], count: int) -> Int[np.ndarray, " n"]:
+    return np.clip(np.arange(len(shifts)) + shifts, 0, count - 1)
+
+
+def _guess_shifts(source: Traits, target: Traits, reach: int) -> Int[np.ndarray, " n"]:
+    """For each window of lines the shift at which the lengths agree best; none unless it is much better."""
+    count = len(source)
+    shifts = np.array(sorted(range(-reach, reach + 1), key=abs))
+    fits = np.stack([_fit(source, target, int(shift)) for shift in shifts])
+    best = np.where(fits.max(axis=0) > fits[0] + CLEARLY, shifts[fits.argmax(axis=0)], 0)
+    return np.repeat(best, WINDOW)[:count]
+
+
+def _fit(source: Traits, target: Traits, shift: int) -> Float[np.ndarray, " windows"]:
+    """Correlation of the logarithms of the lengths, window by window."""
+    partner = _partners(np.full(len(source), shift), len(target))
+    x, y = np.log1p(source.lengths), np.log1p(target.lengths[partner])
+    starts = np.arange(0, len(source), WINDOW)
+    size = np.diff(np.append(starts, len(source)))
+    mean = lambda values: np.add.reduceat(values, starts) / size  # noqa: E731
+    spread = np.sqrt((mean(x * x) - mean(x) ** 2).clip(1e-6) * (mean(y * y) - mean(y) ** 2).clip(1e-6))
+    return (mean(x * y) - mean(x) * mean(y)) / spread

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
-from headway.data.checks.blocks import Block
+import numpy as np
+from jaxtyping import Int
+
+from headway.data.checks.blocks import Block, Side
 
 Severity = Literal["note", "warning", "fatal"]
 MOST_EXAMPLES = 4
@@ -39,6 +42,13 @@ class Check(Protocol):
     def findings(self) -> Iterator[Finding]: ...
 
 
+Find = Callable[[str], int]  # the position in a line that an excerpt should show
+
+
+def at_start(_: str) -> int:
+    return 0
+
+
 class Sightings:
     """Counts lines, and keeps the first few as examples."""
 
@@ -46,10 +56,14 @@ class Sightings:
         self.count = 0
         self.examples: list[Example] = []
 
-    def add(self, where: str, text: str) -> None:
-        self.count += 1
-        if len(self.examples) < MOST_EXAMPLES:
-            self.examples.append(Example(where, excerpt(text)))
+    def add(self, side: Side, index: int) -> None:
+        self.add_all(side, [index])
+
+    def add_all(self, side: Side, rows: Sequence[int] | Int[np.ndarray, " n"], find: Find = at_start) -> None:
+        self.count += len(rows)
+        for index in rows[: MOST_EXAMPLES - len(self.examples)]:
+            text = side.texts[index]
+            self.examples.append(Example(side.where(int(index)), excerpt(text, find(text))))
 
     def finding(self, severity: Severity, title: str, advice: str) -> Iterator[Finding]:
         """One finding, or none when nothing was seen."""
@@ -57,11 +71,12 @@ class Sightings:
             yield Finding(severity, title, self.count, advice, tuple(self.examples))
 
 
-def excerpt(text: str) -> str:
-    """The beginning of a line, safe to show on a terminal: what cannot be printed is spelled out."""
-    start = text[:EXCERPT]
-    shown = "".join(c if c.isprintable() or c == "\u00a0" else f"\\u{ord(c):04x}" for c in start)
-    return shown + "…" * (len(text) > EXCERPT)
+def excerpt(text: str, position: int = 0) -> str:
+    """Part of a line around a position, safe to show on a terminal: what cannot be printed is spelled out."""
+    start = max(0, min(position - EXCERPT // 2, len(text) - EXCERPT))
+    part = text[start : start + EXCERPT]
+    shown = "".join(c if c.isprintable() or c == "\u00a0" else f"\\u{ord(c):04x}" for c in part)
+    return "…" * (start > 0) + shown + "…" * (start + EXCERPT < len(text))
 
 
 def percent(part: int, whole: int) -> str:

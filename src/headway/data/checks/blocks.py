@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Int, UInt8, UInt64
 
 from headway.data.checks.kinds import KIND, KINDS, SCRIPTS, kind_table
-from headway.data.formats import HAS_NUL, NOT_UTF8, TOO_LONG, open_bytes, raw_lines
+from headway.data.corpus import reader_of
+from headway.data.formats import HAS_NUL, NOT_UTF8, TOO_LONG, Names, open_bytes, raw_lines
 
 MOST_LINES = 4096
-MOST_BYTES = 4 << 20
+MOST_BYTES = 2 << 20
+STEP = 256  # lines read at once
 
 
 @dataclass(frozen=True)
@@ -27,15 +30,17 @@ class Words:
 
 
 class Side:
-    """Some lines of one file."""
+    """Some lines of one side."""
 
-    def __init__(self, path: Path, first: int, raws: list[bytes | None]) -> None:
-        self.path, self.first = path, first
+    def __init__(self, path: Path, name: str, numbers: Sequence[int], raws: list[bytes | None]) -> None:
+        self.path, self.name = path, name
+        self.numbers = numbers  # of the lines in the file
         self.raws = raws
         self.faults: dict[int, str] = {}  # index of a line -> why it cannot be read
-        self.crlf = sum(raw is not None and raw.endswith(b"\r\n") for raw in raws)
-        self.texts = self._decode([raw if raw is not None else b"\n" for raw in raws])
-        self.faults |= {index: TOO_LONG for index, raw in enumerate(raws) if raw is None}
+        self.crlf = 0
+        self.texts = self._decode([b"\n" if raw is None else raw for raw in raws])
+        if None in raws:
+            self.faults |= {index: TOO_LONG for index, raw in enumerate(raws) if raw is None}
 
     def _decode(self, raws: list[bytes]) -> list[str]:
         joined = b"".join(raws)
@@ -45,7 +50,8 @@ class Side:
             text = "".join(self._mend(index, raw) for index, raw in enumerate(raws))
         if "\0" in text:
             self.faults |= {index: HAS_NUL for index, raw in enumerate(raws) if b"\0" in raw}
-        if self.crlf:
+        if "\r\n" in text:
+            self.crlf = text.count("\r\n")
             text = text.replace("\r\n", "\n")
         return text.removesuffix("\n").split("\n") if raws else []
 
@@ -60,7 +66,7 @@ class Side:
         return len(self.texts)
 
     def where(self, index: int) -> str:
-        return f"{self.path}:{self.first + index}"
+        return f"{self.path}:{self.numbers[index]}"
 
     @cached_property
     def joined(self) -> str:
@@ -112,9 +118,8 @@ LETTER_NUMBERS = np.random.default_rng(0).integers(1, 1 << 63, 0x10000, dtype=np
 
 @dataclass(frozen=True)
 class Block:
-    """The same lines of both files; at the end of unequal files one side is shorter."""
+    """The same lines of both sides; at the end of unequal files one side is shorter."""
 
-    first: int  # number of the first line
     source: Side
     target: Side
 
@@ -127,26 +132,49 @@ class Block:
         return min(len(self.source), len(self.target))
 
 
-def blocks(source: Path, target: Path) -> Iterator[Block]:
+Blocks = Callable[[], Iterator[Block]]  # called once for each time the corpus is read
+
+
+def two_files(source: Path, target: Path) -> Iterator[Block]:
     """Both files side by side to the end of the longer one."""
     with open_bytes(source) as ours, open_bytes(target) as theirs:
         rows = zip_longest(raw_lines(source, ours), raw_lines(target, theirs), fillvalue=b"")
-        for first, left, right in _portions(rows):
-            yield Block(first, Side(source, first, left), Side(target, first, right))
+        first = 1
+        for portion in _portions(rows, lambda row: len(row[0] or b"") + len(row[1] or b"")):
+            # A line has at least its end: nothing at all means that the file is over.
+            left, right = ([raw for raw in side if raw != b""] for side in zip(*portion, strict=True))
+            numbers = range(first, first + len(portion))
+            yield Block(Side(source, str(source), numbers, left), Side(target, str(target), numbers, right))
+            first += len(portion)
 
 
-def _portions(rows: Iterable[tuple[bytes | None, bytes | None]]) -> Iterator[tuple[int, list, list]]:
-    first, size = 1, 0
-    left: list[bytes | None] = []
-    right: list[bytes | None] = []
-    for number, (ours, theirs) in enumerate(rows, 1):
-        if ours != b"":  # a line has at least its end: nothing at all means that the file is over
-            left.append(ours)
-        if theirs != b"":
-            right.append(theirs)
-        size += len(ours or b"") + len(theirs or b"")
-        if number - first + 1 >= MOST_LINES or size >= MOST_BYTES:
-            yield first, left, right
-            first, size, left, right = number + 1, 0, [], []
-    if left or right:
-        yield first, left, right
+def one_file(path: Path, names: Names) -> Iterator[Block]:
+    """A file that holds both sides."""
+    rows = reader_of(path.name)(path, "skip", names)
+    for portion in _portions(rows, lambda row: len(row.source or "") + len(row.target or "")):
+        numbers = [row.line for row in portion]
+        source = Side(path, f"{path} (source)", numbers, [_raw(row.source) for row in portion])
+        target = Side(path, f"{path} (target)", numbers, [_raw(row.target) for row in portion])
+        source.faults |= {index: row.problem for index, row in enumerate(portion) if row.problem}
+        yield Block(source, target)
+
+
+def _raw(text: str | None) -> bytes:
+    return ((text or "") + "\n").encode()
+
+
+Item = TypeVar("Item")
+
+
+def _portions(rows: Iterator[Item], size: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """Rows in portions that are neither too many lines nor too many bytes."""
+    portion: list[Item] = []
+    held = 0
+    while some := list(islice(rows, STEP)):
+        portion += some
+        held += sum(map(size, some))
+        if len(portion) >= MOST_LINES or held >= MOST_BYTES:
+            yield portion
+            portion, held = [], 0
+    if portion:
+        yield portion

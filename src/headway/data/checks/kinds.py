@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 from jaxtyping import UInt8
 
-SCRIPTS = (
-    "LATIN GREEK CYRILLIC ARMENIAN HEBREW ARABIC DEVANAGARI BENGALI TAMIL THAI GEORGIAN HANGUL KANA CJK OTHER"
-).split()
+EUROPEAN = ["LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "GEORGIAN"]
+ASIAN = ["HEBREW", "ARABIC", "DEVANAGARI", "BENGALI", "TAMIL", "THAI", "HANGUL", "KANA", "CJK"]
+SCRIPTS = [*EUROPEAN, *ASIAN, "OTHER"]
 SIGNS = ["digit", "question", "exclamation", "comma", "colon", "quotation", "bracket"]
 ODD = ["control", "carriage return", "line separator", "zero-width", "direction mark", "replacement", "private use"]
 KINDS = ["plain", *SCRIPTS, *SIGNS, *ODD]
@@ -58,5 +58,7 @@ def _kind_of(character: str) -> int:
 
 def _script_of(letter: str) -> str:
     first = unicodedata.name(letter, "OTHER").split()[0]
-    first = {"HIRAGANA": "KANA", "KATAKANA": "KANA", "KATAKANA-HIRAGANA": "KANA", "FULLWIDTH": "LATIN"}.get(first, first)
+    first = {"HIRAGANA": "KANA", "KATAKANA": "KANA", "KATAKANA-HIRAGANA": "KANA", "FULLWIDTH": "LATIN"}.get(
+        first, first
+    )
     return first if first in SCRIPTS else "OTHER"

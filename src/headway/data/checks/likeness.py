@@ -20,7 +20,7 @@ MOST_OVERLAP = 8
 MOST_SIGNS = 3
 MOST_CLASSES = 8  # of length
 SHRINKING = 30.0  # imagined pairs that know nothing, so that few real ones do not say too much
-MOST_PAIRS = 1_000_000  # pairs of words to learn a dictionary from
+MOST_PAIRS = 500_000  # pairs of words to learn a dictionary from
 FAR = 997  # lines apart, where nothing can be a translation
 FIRMEST = 4.0  # what one line may say for or against, in nats
 
@@ -36,6 +36,11 @@ class Traits:
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    def after(self, start: int) -> Traits:
+        """The lines from number `start` on."""
+        later = self.lines >= start
+        return Traits(self.lengths[start:], self.signs[start:], self.lines[later] - start, self.words[later])
 
 
 def traits(side: Side) -> Traits:
@@ -144,10 +149,12 @@ def _overlap_table(right: tuple[Marks, Marks], wrong: tuple[Marks, Marks]) -> Fl
 
 def _learn_words(source: Traits, target: Traits, partner: Int[np.ndarray, " n"]) -> Int[np.ndarray, " buckets"]:
     """For each source word the target word that most often comes with it (Dice's coefficient), or -1."""
-    left = _distinct(partner[source.lines], source.words)
-    right = _distinct(target.lines, target.words)
-    left, right = left[:, left[0] >= 0], right[:, np.isin(right[0], partner)]
-    left, right = _bounded(left, right)
+    partner = _fewer(source, target, partner)
+    wanted = np.zeros(len(target), bool)
+    wanted[partner[partner >= 0]] = True
+    line, chosen = partner[source.lines], wanted[target.lines]
+    left = _distinct(line[line >= 0], source.words[line >= 0])
+    right = _distinct(target.lines[chosen], target.words[chosen])
     ours, theirs = _cross(left, right)
     pairs, together = np.unique(ours * BUCKETS + theirs, return_counts=True)
     pairs, together = pairs[together >= 3], together[together >= 3]
@@ -166,12 +173,12 @@ def _distinct(lines: Int[np.ndarray, " w"], words: Int[np.ndarray, " w"]) -> Int
     return np.stack((keys // BUCKETS, keys % BUCKETS))
 
 
-def _bounded(left: Int[np.ndarray, "2 a"], right: Int[np.ndarray, "2 b"]) -> list[Int[np.ndarray, "2 _"]]:
-    """Only as many lines from the start as give `MOST_PAIRS` pairs of words: long lines teach enough sooner."""
-    size = max(left[0].max(initial=0), right[0].max(initial=0)) + 1
-    sizes = np.bincount(left[0], minlength=size) * np.bincount(right[0], minlength=size)
-    last = np.searchsorted(np.cumsum(sizes), MOST_PAIRS)
-    return [side[:, side[0] <= last] for side in (left, right)]
+def _fewer(source: Traits, target: Traits, partner: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Leave lines out evenly (as -1), so that about `MOST_PAIRS` pairs of words are left to count."""
+    ours, theirs = (np.bincount(side.lines, minlength=len(side)) for side in (source, target))
+    pairs = int((ours * theirs[partner])[partner >= 0].sum())
+    every = -(-pairs // MOST_PAIRS)
+    return np.where(np.arange(len(partner)) // 64 % max(every, 1) == 0, partner, -1)
 
 
 def _cross(left: Int[np.ndarray, "2 a"], right: Int[np.ndarray, "2 b"]) -> Int[np.ndarray, "2 p"]:

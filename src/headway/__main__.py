@@ -1,0 +1,5 @@
+"""python -m headway"""
+
+from headway.cli import main
+
+main()

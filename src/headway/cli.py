@@ -1,0 +1,69 @@
+"""The command line: functions become commands."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from tempfile import gettempdir
+
+import typer
+
+from headway.commands.compare import compare
+from headway.commands.evaluate import evaluate
+from headway.commands.plot import plot
+from headway.commands.train import train
+from headway.errors import STOPPED_BY_SIGINT, HeadwayError
+
+app = typer.Typer(
+    name="headway",
+    help="The Transformer, whole: train a translator from two text files, use it, export it, look inside it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+for command in (train, evaluate, compare, plot):
+    app.command(command.__name__.rstrip("_"))(command)
+
+
+def main() -> None:
+    """Run; a user's mistake is one line and an exit code, a fault of ours leaves a report."""
+    try:
+        sys.exit(run())
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)
+
+
+def run() -> int:
+    import click
+
+    try:
+        code = app(standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except HeadwayError as error:
+        return complain(one_line(error), error.exit_code)
+    except click.ClickException as error:
+        return complain(f"{error.format_message()} (see headway --help)", 2)
+    except (click.Abort, KeyboardInterrupt):
+        return complain("stopped", STOPPED_BY_SIGINT)
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # a fault of ours
+        return complain(f"a fault in headway: {one_line(error)}; please report it with {report()}", 1)
+
+
+def one_line(error: BaseException) -> str:
+    return " ".join((str(error) or type(error).__name__).split())
+
+
+def complain(text: str, code: int) -> int:
+    print(f"headway: {text}", file=sys.stderr)
+    return code
+
+
+def report() -> Path:
+    path = Path(gettempdir()) / f"headway-fault-{os.getpid()}.txt"
+    path.write_text(traceback.format_exc(), encoding="utf-8")
+    return path

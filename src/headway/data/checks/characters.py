@@ -1,0 +1,156 @@
+"""Lines that cannot be read, lines with characters nobody sees, lines in another script than the rest."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from headway.data.checks.base import Example, Finding, Severity, Sightings, percent
+from headway.data.checks.blocks import Block
+from headway.data.checks.kinds import KIND, SCRIPTS, kind_table
+from headway.data.formats import BOM, TOO_LONG, open_bytes
+
+COVERAGE = 0.9995  # of a text's characters, as a subword vocabulary keeps them when there are many kinds
+MANY = 1500  # kinds of characters; a vocabulary keeps fewer whole
+MOST_OF = 0.8  # so many of a line's letters make its script
+FEWEST_LETTERS = 4  # a line with fewer belongs to no script
+OWN_SHARE = 0.05  # a script that leads so many lines belongs to the language
+
+SCRIPT_NAMES = {script: script.title() for script in SCRIPTS} | {"CJK": "Chinese", "OTHER": "other"}
+
+Advice = tuple[Severity, str, str]
+ODD_ADVICE: dict[str, Advice] = {
+    "carriage return": (
+        "warning",
+        "carriage returns inside lines",
+        "replace them by spaces, or by line ends in both files",
+    ),
+    "line separator": (
+        "warning",
+        "characters that other programs take for line ends (U+2028, U+0085, ...)",
+        "replace them by spaces: another program may count more lines than this one",
+    ),
+    "control": ("warning", "control characters", "remove them; they are left over from another format"),
+    "replacement": (
+        "warning",
+        "damaged characters (U+FFFD)",
+        "take the text again from its origin, in the right encoding",
+    ),
+    "private use": ("warning", "characters of private use", "remove them; they mean something to one font only"),
+    "zero-width": ("note", "zero-width characters and soft hyphens", "harmless in Persian or Hindi, noise elsewhere"),
+    "direction mark": ("note", "direction marks", "harmless in Arabic or Hebrew, noise elsewhere"),
+}
+
+
+class Unreadable:
+    """Bytes that are not UTF-8, NUL characters, lines too long to hold; and how the files end their lines."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self.paths = tuple(paths)
+        self.seen: defaultdict[str, Sightings] = defaultdict(Sightings)
+        self.crlf = Counter[Path]()
+
+    def look(self, block: Block) -> None:
+        for side in block.sides:
+            self.crlf[side.path] += side.crlf
+            for index, reason in side.faults.items():
+                self.seen[reason].add(side, index)
+
+    def findings(self) -> Iterator[Finding]:
+        for reason, sightings in self.seen.items():
+            if reason == TOO_LONG:
+                yield from sightings.finding("note", f"lines {reason}", "they are left out of training")
+            else:
+                advice = 'mend them, or set data.invalid = "skip" to leave them out'
+                yield from sightings.finding("fatal", f"unreadable: {reason}", advice)
+        for path in self.paths:
+            if self.crlf[path]:
+                advice = "nothing to do: the carriage return is removed"
+                yield Finding("note", f"{path} has Windows line ends", self.crlf[path], advice)
+            if _has_bom(path):
+                yield Finding("note", f"{path} begins with a byte order mark", 1, "nothing to do: it is removed")
+
+
+def _has_bom(path: Path) -> bool:
+    with open_bytes(path) as stream:
+        return stream.read(len(BOM)) == BOM
+
+
+def first_of_kind(text: str, kind: int) -> int:
+    return next(index for index, character in enumerate(text) if kind_table()[ord(character)] == kind)
+
+
+class OddCharacters:
+    """Characters that nobody sees but a model learns."""
+
+    def __init__(self) -> None:
+        self.seen = {name: Sightings() for name in ODD_ADVICE}
+
+    def look(self, block: Block) -> None:
+        for side in block.sides:
+            present = side.kinds.sum(axis=0)
+            for name, sightings in self.seen.items():
+                if present[KIND[name]]:
+                    rows = np.flatnonzero(side.kinds[:, KIND[name]])
+                    sightings.add_all(side, rows, partial(first_of_kind, kind=KIND[name]))
+
+    def findings(self) -> Iterator[Finding]:
+        for name, sightings in self.seen.items():
+            yield from sightings.finding(*ODD_ADVICE[name])
+
+
+class Scripts:
+    """Lines whose letters nearly all come from another script than those of the rest."""
+
+    def __init__(self) -> None:
+        self.led: defaultdict[tuple[str, str], Sightings] = defaultdict(Sightings)
+
+    def look(self, block: Block) -> None:
+        first, last = KIND[SCRIPTS[0]], KIND[SCRIPTS[-1]]
+        for side in block.sides:
+            letters = side.kinds[:, first : last + 1]
+            total = letters.sum(axis=1)
+            clear = (total >= FEWEST_LETTERS) & (letters.max(axis=1) > MOST_OF * total)
+            leading = np.where(clear, letters.argmax(axis=1), -1)
+            for script in np.unique(leading[leading >= 0]):
+                self.led[side.name, SCRIPTS[script]].add_all(side, np.flatnonzero(leading == script))
+
+    def findings(self) -> Iterator[Finding]:
+        for name in dict.fromkeys(name for name, _ in self.led):
+            own = {script: seen for (side, script), seen in self.led.items() if side == name}
+            total = sum(seen.count for seen in own.values())
+            main = max(own, key=lambda script: own[script].count)
+            for script, seen in own.items():
+                if seen.count < OWN_SHARE * total and not {script, main} <= {"CJK", "KANA"}:
+                    title = f"{name}: lines in {SCRIPT_NAMES[script]} letters, the others are {SCRIPT_NAMES[main]}"
+                    severe = "warning" if seen.count > 0.001 * total else "note"
+                    yield from seen.finding(severe, title, "read some of them: are they in the right language?")
+
+
+class RareCharacters:
+    """Characters too rare to find a place in the vocabulary."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, np.ndarray] = {}
+
+    def look(self, block: Block) -> None:
+        for side in block.sides:
+            held = self.counts.setdefault(side.name, np.zeros(0x110000, np.int64))
+            held[:] += np.bincount(side.codes, minlength=len(held))
+
+    def findings(self) -> Iterator[Finding]:
+        for name, counts in self.counts.items():
+            codes = np.flatnonzero(counts)
+            codes = codes[np.argsort(-counts[codes], kind="stable")]
+            covered = np.cumsum(counts[codes]) - counts[codes] < COVERAGE * counts.sum()
+            rare = codes[~covered]
+            if len(rare) and len(codes) > MANY:  # a small alphabet is kept whole
+                share = percent(len(rare), len(codes))
+                title = f"{name}: characters so rare that a vocabulary may leave them out ({share} of all kinds)"
+                examples = tuple(Example(f"U+{code:04X}", chr(code)) for code in rare[:4] if chr(code).isprintable())
+                advice = "nothing to do if they are strange: they are spelled as bytes; else set text.coverage = 1"
+                yield Finding("note", title, len(rare), advice, examples)

@@ -1,0 +1,101 @@
+"""Look at a corpus before training: what would spoil it silently?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from headway.data.checks.alignment import Alignment
+from headway.data.checks.base import Check, Example, Finding
+from headway.data.checks.blocks import Blocks, one_file, two_files
+from headway.data.checks.characters import OddCharacters, RareCharacters, Scripts, Unreadable
+from headway.data.checks.copies import Duplicates, Leaks, Untranslated
+from headway.data.checks.languages import Languages, Voice, named
+from headway.data.checks.lengths import Blanks, Lengths
+from headway.data.checks.markup import Style, traces
+from headway.data.formats import NO_NAMES, Names, count_lines
+from headway.errors import RefusedError
+
+__all__ = ["Diagnosis", "Example", "Finding", "examine"]
+
+Paths = tuple[Path, Path]
+ORDER = ("fatal", "warning", "note")
+REACH, QUICK_REACH = 8, 2  # lines up and down where a translation is looked for
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All that was found, the worst first."""
+
+    source: str
+    target: str
+    lines: tuple[int, int]
+    findings: tuple[Finding, ...]
+
+    @property
+    def fatal(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.severity == "fatal")
+
+    def refuse_if_fatal(self) -> None:
+        """One line for the worst finding, with the exit code of a refusal."""
+        for finding in self.fatal[:1]:
+            more = f" (and {len(self.fatal) - 1} more)" if len(self.fatal) > 1 else ""
+            raise RefusedError(f"{self.source}: not fit for training: {finding.title}{more}; {finding.advice}")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"fit": not self.fatal}
+
+
+def examine(
+    source: Path,
+    target: Path | None = None,
+    test: Paths | None = None,
+    dev: Paths | None = None,
+    quick: bool = False,
+    names: Names = NO_NAMES,
+) -> Diagnosis:
+    """Look for all that is known to go wrong in a corpus, in two files or one; `quick` does the cheap part."""
+    others = {name: paths for name, paths in (("dev", dev), ("test", test)) if paths}
+    if target is None:
+        corpus, difference = partial(one_file, source, names), 0
+    else:
+        corpus, difference = partial(two_files, source, target), count_lines(target) - count_lines(source)
+    voices = _voices(source, target, names)
+    checks = [
+        Unreadable([source] if target is None else [source, target]),
+        Alignment(corpus, difference, QUICK_REACH if quick else REACH),
+        Languages(*voices, others),
+        Untranslated(target is not None and source.samefile(target)),
+        *_line_checks(quick),
+        *(Leaks(name, *paths) for name, paths in others.items()),
+    ]
+    lines = _read(corpus, checks)
+    found = [finding for check in checks for finding in check.findings()]
+    found.sort(key=lambda finding: ORDER.index(finding.severity))
+    return Diagnosis(voices[0].name, voices[1].name, lines, tuple(found))
+
+
+def _read(corpus: Blocks, checks: list[Check]) -> tuple[int, int]:
+    sources = targets = 0
+    for block in corpus():
+        sources, targets = sources + len(block.source), targets + len(block.target)
+        for check in checks:
+            check.look(block)
+    return sources, targets
+
+
+def _line_checks(quick: bool) -> Iterator[Check]:
+    yield from (Blanks(), Lengths(), OddCharacters(), Scripts(), *traces())
+    if not quick:
+        yield from (Style(), Duplicates(), RareCharacters())
+
+
+def _voices(source: Path, target: Path | None, names: Names) -> tuple[Voice, Voice]:
+    """Each side's name and the language it should be in, by the settings or the file's name."""
+    if target is None:
+        ours, theirs = names.source_language or None, names.target_language or None
+        return Voice(f"{source} (source)", ours), Voice(f"{source} (target)", theirs)
+    return Voice(str(source), named(source)), Voice(str(target), named(target))

@@ -1,0 +1,133 @@
+"""Compile the kernel for this machine, once; keep it in the user's cache. Whatever fails is a reason, not an error."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from headway.engines.base import Unavailable, user_cache
+
+KERNEL = Path(__file__).parent / "kernel"
+COMPILERS = ("c++", "g++", "clang++")
+FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-w")
+NEEDED = ("avx2", "fma")
+PATIENCE = 300  # seconds for one compilation
+CPU_INFO = Path("/proc/cpuinfo")
+
+# Run in a process of its own: a processor that lacks what the compiler believed in would end ours.
+TRIAL = """
+import ctypes, sys
+check = ctypes.CDLL(sys.argv[1]).headway_check
+sys.exit(not (check(0) < 10 and check(1) < 20_000))
+"""
+
+
+@cache
+def library() -> Path:
+    """The compiled kernel. Looked for and tried once in a process; raises Unavailable with the reason."""
+    compiler = find_compiler()
+    name = f"native-{fingerprint(compiler)}.so"
+    for folder in folders():
+        try:
+            return in_folder(folder, name, compiler)
+        except OSError:  # not writable, full, or files may not be executed there
+            continue
+    raise Unavailable("no folder where a compiled kernel can be kept")
+
+
+def find_compiler() -> str:
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        raise Unavailable(f"the kernel needs Linux on x86-64, this is {sys.platform} on {platform.machine()}")
+    missing = [flag for flag in NEEDED if flag not in cpu_flags()]
+    if missing:
+        raise Unavailable(f"the processor has no {' and no '.join(missing)}")
+    chosen = os.environ.get("CXX")
+    found = next(filter(None, map(shutil.which, [chosen] if chosen else COMPILERS)), None)
+    if found is None:
+        raise Unavailable(f"no C++ compiler found (looked for {chosen or ', '.join(COMPILERS)})")
+    return found
+
+
+def cpu_flags() -> list[str]:
+    try:
+        lines = CPU_INFO.read_text().splitlines()
+    except OSError:
+        return []
+    return next((line.partition(":")[2].split() for line in lines if line.startswith("flags")), [])
+
+
+def fingerprint(compiler: str) -> str:
+    """Changes with the source, the compiler and the processor, so a home that machines share holds a build for each."""
+    try:
+        version = subprocess.run([compiler, "--version"], capture_output=True, timeout=30, check=True).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Unavailable(f"{compiler} does not run: {error}") from None
+    parts = [compiler.encode(), version, " ".join(FLAGS).encode(), " ".join(sorted(cpu_flags())).encode()]
+    parts += [path.read_bytes() for path in sorted(KERNEL.iterdir())]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]
+
+
+def folders() -> Iterator[Path]:
+    """The cache, if it is ours alone; else a folder for this process."""
+    try:
+        folder = user_cache() / "kernels"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        stat = folder.stat()
+        if stat.st_uid == os.getuid() and not stat.st_mode & 0o022:  # nobody else may put code there
+            yield folder
+    except (OSError, RuntimeError):  # no home, or not writable
+        pass
+    with tempfile.TemporaryDirectory(prefix="headway-") as folder:  # a loaded library outlives its file
+        yield Path(folder)
+
+
+def in_folder(folder: Path, name: str, compiler: str) -> Path:
+    path = folder / name
+    if path.exists():
+        return path
+    with one_at_a_time(folder / f"{name}.lock"):
+        if not path.exists():  # another process may have been faster
+            compile_kernel(compiler, path)
+    return path
+
+
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Others wait here. The lock goes with its holder, however that ends."""
+    import fcntl
+
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def compile_kernel(compiler: str, path: Path) -> None:
+    """Written beside and renamed, so that nobody ever sees half of it."""
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    command = [compiler, *FLAGS, "-o", str(new), str(KERNEL / "native.cpp")]
+    try:
+        made = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        if made.returncode:
+            raise Unavailable(f"{compiler} could not compile the kernel: {first_line(made.stderr)}")
+        tried = subprocess.run([sys.executable, "-c", TRIAL, str(new)], capture_output=True, timeout=60, check=False)
+        if tried.returncode:
+            raise Unavailable("the compiled kernel does not compute what it should on this machine")
+        new.replace(path)
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{compiler} took more than {PATIENCE} seconds for the kernel") from None
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if "error" in line] or text.split("\n")
+    return lines[0][:200] or "no message"

@@ -1,0 +1,31 @@
+"""The model itself, as PyTorch runs it: every design, every device, every search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from headway.engines.base import Precision
+from headway.search import Hypothesis, Search, Stepper
+from headway.search.shaping import Shape
+
+
+class TorchEngine:
+    """Every other engine must say what this one says."""
+
+    name = "torch"
+    precision: Precision = "fp32"
+    workers = 1  # PyTorch spreads its own work
+
+    def __init__(self, model: nn.Module) -> None:
+        if not isinstance(model, Stepper):
+            raise TypeError(f"{type(model).__name__} cannot be stepped through")
+        model.eval()
+        self.model: Stepper = model
+
+    def translate(
+        self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
+    ) -> list[list[Hypothesis]]:
+        return search(self.model, source, shapes)

@@ -1,0 +1,55 @@
+"""What this machine has: devices, precision, cores."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from headway.errors import UsageError
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+def choose_device(name: str = "auto", local_rank: int = 0) -> torch.device:
+    """The fastest device there is, or the one asked for if it is there."""
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    kind = name.split(":", 1)[0]
+    if kind == "auto":
+        kind = next(found for found in ("cuda", "mps", "cpu") if there[found])
+        return torch.device(kind, local_rank) if kind == "cuda" else torch.device(kind)
+    if kind not in there:
+        raise UsageError(f"--device {name}: choose one of {', '.join(DEVICES)}")
+    if not there[kind]:
+        raise UsageError(f"--device {name}: this machine has none that PyTorch can use; leave the option out")
+    try:
+        return torch.device(name) if ":" in name or kind != "cuda" else torch.device(kind, local_rank)
+    except RuntimeError:
+        raise UsageError(f"--device {name}: write it as cuda or cuda:1") from None
+
+
+def half_is_fast(device: torch.device) -> bool:
+    """Whether bf16 matrix products have hardware of their own here."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device.type == "cpu" and bool(torch.backends.mkldnn.is_available() and _cpu_has_bf16())
+
+
+def _cpu_has_bf16() -> bool:
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="ignore") as info:
+            flags = next((line for line in info if line.startswith("flags")), "")
+    except OSError:
+        return False
+    return "avx512_bf16" in flags or "amx_bf16" in flags
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def describe(device: torch.device) -> str:
+    if device.type == "cuda":
+        return f"{torch.cuda.get_device_name(device)}"
+    return f"{cores()} CPU cores" if device.type == "cpu" else "Apple GPU"

@@ -1,0 +1,89 @@
+"""A plan before the work: sizes chosen from the corpus and the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Sizes that go together for a corpus of about this many pairs."""
+
+    pairs: int  # up to so many
+    width: int
+    heads: int
+    inner: int
+    layers: tuple[int, int]
+    dropout: float
+    rate: float
+    warmup: int
+
+
+# Small corpora want small models and much dropout; the figures were found on Multi30k and Tatoeba (docs/results.md).
+CPU_TIERS = (
+    Tier(8_000, 128, 4, 512, (2, 2), 0.2, 2e-3, 200),
+    Tier(60_000, 256, 4, 1024, (3, 3), 0.2, 1.5e-3, 400),
+    Tier(10**12, 256, 4, 1024, (3, 3), 0.1, 1.5e-3, 800),
+)
+GPU_TIERS = (
+    Tier(8_000, 128, 4, 512, (3, 3), 0.3, 3e-3, 300),
+    Tier(60_000, 256, 4, 512, (4, 4), 0.3, 3e-3, 500),
+    Tier(1_000_000, 512, 8, 1024, (6, 6), 0.2, 1.5e-3, 1000),
+    Tier(10_000_000, 512, 8, 2048, (6, 6), 0.1, 1e-3, 4000),
+    Tier(10**12, 1024, 16, 4096, (6, 6), 0.1, 7e-4, 4000),
+)
+TOKENS = {"cpu": 4096, "cuda": 20_480, "mps": 8192}
+EPOCHS = 30
+
+
+def propose(given: dict[str, Any], pairs: int, device: torch.device) -> dict[str, Any]:
+    """Fill in what the user left open. What was given always wins."""
+    tier = next(t for t in (CPU_TIERS if device.type == "cpu" else GPU_TIERS) if pairs <= t.pairs)
+    training: dict[str, Any] = {
+        "learning_rate": tier.rate,
+        "schedule": {"kind": "inverse_root", "warmup": tier.warmup},
+        "batch": batch_for(tier, pairs, device),
+    }
+    if not {"steps", "epochs", "minutes"} & given.get("training", {}).keys():
+        training["epochs"] = EPOCHS
+    proposed: dict[str, Any] = {"training": training}
+    if "model" not in given:
+        proposed["model"] = model_for(tier)
+    return merge(proposed, given)
+
+
+def batch_for(tier: Tier, pairs: int, device: torch.device) -> dict[str, Any]:
+    """Few large batches an epoch learn little; a GPU wants few shapes, to replay recorded graphs."""
+    tokens = TOKENS[device.type] if pairs > 10_000 else TOKENS[device.type] // 4
+    if device.type == "cuda":
+        return {"tokens": 2 * tokens if tier.width >= 512 else tokens, "shapes": "bounded"}
+    return {"tokens": tokens}
+
+
+def model_for(tier: Tier) -> dict[str, Any]:
+    return {
+        "kind": "encoder_decoder",
+        "width": tier.width,
+        "heads": tier.heads,
+        "feed_forward": {"kind": "relu", "width": tier.inner},
+        "encoder_layers": tier.layers[0],
+        "decoder_layers": tier.layers[1],
+        "dropout": tier.dropout,
+    }
+
+
+def merge(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Tables are joined key by key; where a part's kind differs, the upper one replaces it whole."""
+    joined = dict(under)
+    for key, value in over.items():
+        below = joined.get(key)
+        same_kind = (
+            isinstance(below, dict)
+            and isinstance(value, dict)
+            and below.get("kind") == value.get("kind", below.get("kind"))
+        )
+        joined[key] = merge(below, value) if same_kind else value  # pyright: ignore[reportArgumentType]
+    return joined

@@ -1,0 +1,1 @@
+"""What a model is trained for. A task is one file; the trainer knows only the seam."""

@@ -1,0 +1,166 @@
+"""One training step, forward to update: eagerly, or as captured CUDA graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from headway.training.task import Batch
+from headway.training.optimiser import Update, set_rate
+
+DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def seed_of(seed: int, step: int, rank: int = 0) -> int:
+    """Random numbers of a step depend on nothing that came before: a resumed run draws the same ones."""
+    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) & (2**64 - 1)
+    return (mixed ^ (mixed >> 31)) & (2**63 - 1)
+
+
+class Engine:
+    """Batches in, one update, and a vector of numbers: total loss, cross-entropy, tokens, gradient length, finite."""
+
+    def __init__(self, objective: nn.Module, update: Update, precision: str, device: torch.device) -> None:
+        self.objective, self.update, self.device = objective, update, device
+        self.dtype = DTYPES[precision]
+        self.splits = 0  # how often a batch had to be cut in two
+
+    def step(self, batches: Sequence[Batch], seed: int, rate: float, tokens: float) -> Tensor:
+        """`tokens` is what the loss is divided by: of this step, over all batches and ranks."""
+        set_rate(self.update.optimiser, rate)
+        try:
+            sums = self.gradients(batches, seed, tokens)
+        except torch.OutOfMemoryError:
+            sums = self.in_halves(batches, seed, tokens)
+        norm, finite = self.apply()
+        return torch.cat([sums, norm.reshape(1), finite.reshape(1).to(norm.dtype)])
+
+    def gradients(self, batches: Sequence[Batch], seed: int, tokens: float) -> Tensor:
+        torch.manual_seed(seed)
+        sums = torch.zeros(3, device=self.device)
+        for number, batch in enumerate(batches):
+            with self.unless_last(number + 1 < len(batches)):
+                sums += self.one(batch.tensors(), tokens)
+        return sums
+
+    def in_halves(self, batches: Sequence[Batch], seed: int, tokens: float) -> Tensor:
+        """Out of memory: forget this step's gradients, cut every batch in two and begin again."""
+        self.forget()
+        torch.cuda.empty_cache()
+        self.splits += 1
+        halves = [half for batch in batches for half in (batch.split() if len(batch.tensors()[0]) > 1 else (batch,))]
+        if len(halves) == len(batches):
+            raise torch.OutOfMemoryError("one sentence alone does not fit into memory; lower data.longest")
+        return self.gradients(halves, seed, tokens)
+
+    def one(self, tensors: tuple[Tensor, ...], tokens: float) -> Tensor:
+        with torch.autocast(self.device.type, self.dtype or torch.bfloat16, enabled=self.dtype is not None):
+            total, nll, count = self.objective(*tensors)
+        (total * (self.update.scale / tokens)).backward()
+        return torch.stack([total.detach(), nll, count.to(total.dtype)])
+
+    def apply(self) -> tuple[Tensor, Tensor]:
+        result = self.update()
+        self.forget()
+        return result
+
+    def forget(self) -> None:
+        for weight in self.update.weights:
+            weight.grad = None
+
+    def unless_last(self, more: bool) -> AbstractContextManager[object]:
+        """Ranks exchange gradients only after the last batch of a step."""
+        no_sync = getattr(self.objective, "no_sync", None)
+        return no_sync() if more and no_sync is not None else nullcontext()
+
+
+@dataclass
+class Recording:
+    """A captured graph, the tensors it reads and the ones it writes."""
+
+    graph: torch.cuda.CUDAGraph
+    inputs: tuple[Tensor, ...] = ()
+    outputs: tuple[Tensor, ...] = ()
+
+
+@dataclass
+class Recordings:
+    """One recording a batch shape, one for the update; all share their memory."""
+
+    by_shape: dict[tuple[torch.Size, ...], Recording] = field(default_factory=dict)
+    update: Recording | None = None
+    pool: object = None
+
+
+class CapturedEngine(Engine):
+    """Small models are bound by launches, not by arithmetic: record a step's kernels once, then replay them.
+
+    Needs batches of few shapes (`shapes = "bounded"`) and gradients that stay where they are.
+    """
+
+    def __init__(self, objective: nn.Module, update: Update, precision: str, device: torch.device) -> None:
+        super().__init__(objective, update, precision, device)
+        for weight in update.weights:
+            weight.grad = torch.zeros_like(weight)
+        self.divisor = torch.ones((), device=device)
+        self.recordings = Recordings()
+        self.updates = 0
+
+    def one(self, tensors: tuple[Tensor, ...], tokens: float) -> Tensor:
+        shapes = tuple(tensor.shape for tensor in tensors)
+        recording = self.recordings.by_shape.get(shapes)
+        if recording is None:
+            recording = self.recordings.by_shape[shapes] = self.record(tensors)
+        for held, new in zip(recording.inputs, tensors, strict=True):
+            held.copy_(new, non_blocking=True)
+        self.divisor.fill_(tokens)
+        recording.graph.replay()
+        return recording.outputs[0].clone()
+
+    def record(self, tensors: tuple[Tensor, ...]) -> Recording:
+        inputs = tuple(tensor.clone() for tensor in tensors)
+        saved = [weight.grad.clone() for weight in self.update.weights if weight.grad is not None]
+        state = torch.cuda.get_rng_state(self.device)
+        recording = self.capture(lambda: (super(CapturedEngine, self).one(inputs, self.divisor),))  # pyright: ignore
+        recording.inputs = inputs
+        torch.cuda.set_rng_state(state, self.device)
+        for weight, gradient in zip(self.update.weights, saved, strict=True):
+            weight.grad.copy_(gradient)  # pyright: ignore[reportOptionalMemberAccess]
+        return recording
+
+    def capture(self, work) -> Recording:  # noqa: ANN001
+        """Run once beside the main stream, as libraries choose their kernels then; then record."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            work()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.recordings.pool):
+            outputs = work()
+        self.recordings.pool = self.recordings.pool or graph.pool()
+        return Recording(graph, outputs=outputs)
+
+    def apply(self) -> tuple[Tensor, Tensor]:
+        self.updates += 1
+        if self.updates < 3:  # the optimiser makes its tensors at its first step
+            return super().apply()
+        if self.recordings.update is None:
+            self.recordings.update = self.record_update()
+        self.recordings.update.graph.replay()
+        norm, finite = self.recordings.update.outputs
+        return norm.clone(), finite.clone()
+
+    def record_update(self) -> Recording:
+        """Recording does not run anything, so no trial run is made: it would change the weights."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.recordings.pool):
+            outputs = super().apply()
+        return Recording(graph, outputs=outputs)
+
+    def forget(self) -> None:
+        torch._foreach_zero_([weight.grad for weight in self.update.weights if weight.grad is not None])

@@ -1,0 +1,76 @@
+"""What the training loop tells the world. It prints nothing itself."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened at a step."""
+
+    name: ClassVar[str] = "event"
+    step: int
+
+    def line(self, time: float) -> dict[str, Any]:
+        """As a line of metrics.jsonl."""
+        return {"event": self.name, "time": round(time, 3), **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Planned(Event):
+    name: ClassVar[str] = "plan"
+    total: int
+    plan: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stepped(Event):
+    """The mean of the steps since the last one of these."""
+
+    name: ClassVar[str] = "step"
+    total: int
+    loss: float
+    nll: float
+    lr: float
+    grad_norm: float
+    tokens: int
+    tokens_per_second: float
+    epoch: float
+    seconds: float
+    skipped: int = 0
+
+
+@dataclass(frozen=True)
+class Validated(Event):
+    name: ClassVar[str] = "validate"
+    scores: dict[str, float]
+    sample: dict[str, str]
+    best: bool
+
+    def line(self, time: float) -> dict[str, Any]:
+        facts = {"event": self.name, "step": self.step, "time": round(time, 3), "best": self.best}
+        return {**facts, **self.scores, "sample": self.sample}
+
+
+@dataclass(frozen=True)
+class Saved(Event):
+    name: ClassVar[str] = "checkpoint"
+    path: str
+
+
+@dataclass(frozen=True)
+class Noted(Event):
+    """Something a person should know."""
+
+    name: ClassVar[str] = "note"
+    text: str
+
+
+@dataclass(frozen=True)
+class Ended(Event):
+    name: ClassVar[str] = "end"
+    reason: str  # done, patience, sigterm, sigint
+    scores: dict[str, float] = field(default_factory=dict)
+    exit_code: int = 0

@@ -1,0 +1,54 @@
+"""Stop politely: the first signal asks for a checkpoint, the second ends at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType, TracebackType
+from typing import Self
+
+from headway.errors import STOPPED_BY_SIGINT, STOPPED_BY_SIGTERM
+
+CODES = {
+    signal.SIGINT: STOPPED_BY_SIGINT,
+    signal.SIGTERM: STOPPED_BY_SIGTERM,
+    **({signal.SIGUSR1: STOPPED_BY_SIGTERM} if hasattr(signal, "SIGUSR1") else {}),
+}
+
+
+class StopRequest:
+    """Truthy once a signal has come. Use it in a `with` statement around the loop."""
+
+    def __init__(self) -> None:
+        self.signal: signal.Signals | None = None
+        self._before: dict[signal.Signals, object] = {}
+
+    def __bool__(self) -> bool:
+        return self.signal is not None
+
+    @property
+    def name(self) -> str:
+        return self.signal.name.lower() if self.signal else ""
+
+    @property
+    def exit_code(self) -> int:
+        return CODES[self.signal] if self.signal else 0
+
+    def __enter__(self) -> Self:
+        for number in CODES:
+            try:
+                self._before[number] = signal.signal(number, self._handle)
+            except ValueError:  # not in the main thread: the embedding program handles signals
+                break
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # pyright: ignore[reportArgumentType]
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None:
+            os._exit(CODES[self.signal])
+        self.signal = signal.Signals(number)

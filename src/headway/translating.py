@@ -1,0 +1,32 @@
+"""Ids in, hypotheses out: sorted and packed by tokens inside, in the order given outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from headway.search.base import Hypothesis
+from headway.text.vocabulary import PAD
+
+Decode = Callable[[Int[Tensor, "b s"], list[int]], list[list[Hypothesis]]]
+
+
+def pad_rows(rows: Sequence[Sequence[int]], device: torch.device | str) -> Int[Tensor, "b s"]:
+    longest = max((len(row) for row in rows), default=0)
+    return torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows], dtype=torch.long, device=device)
+
+
+def packs(lengths: Sequence[int], tokens: int, rows: int) -> Iterator[list[int]]:
+    """Indices of sentences decoded together, the longest first: it shows at once whether memory is enough."""
+    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    pack: list[int] = []
+    for index in order:
+        if pack and (len(pack) >= rows or lengths[pack[0]] * (len(pack) + 1) > tokens):
+            yield pack
+            pack = []
+        pack.append(index)
+    if pack:
+        yield pack
