@@ -11,7 +11,8 @@ from torch import Tensor
 from headway.architecture import EncoderDecoderDesign
 from headway.models import EncoderDecoder
 from headway.parts.feed_forward import Relu
-from headway.text.vocabulary import EOS
+from headway.search.base import Stepper
+from headway.text.vocabulary import BOS, EOS
 
 DESIGN = EncoderDecoderDesign(
     width=32, heads=4, encoder_layers=2, decoder_layers=2, feed_forward=Relu(width=64), output_bias=True, tie="none"
@@ -74,3 +75,27 @@ def tiny_model(pieces: int = 12, end: float = 0.0, sharp: float = 2.0, seed: int
         assert model.head.bias is not None
         model.head.bias[EOS] += end
     return model
+
+
+def next_scores(model: Stepper, source: Int[Tensor, "s"], ids: tuple[int, ...]) -> list[float]:
+    """Log-probabilities after `ids`, from a fresh start."""
+    rows = model.start(source[None])
+    every = [model.step(torch.tensor([last]), rows) for last in (BOS, *ids)]
+    return every[-1].log_softmax(-1)[0].tolist()
+
+
+def tell(ids: tuple[int, ...], total: float, length: int, alpha: float) -> tuple[float, list[int]]:
+    return total / ((5 + length) / 6) ** alpha, list(ids)
+
+
+def exhaustive(model: Stepper, source: Int[Tensor, "s"], steps: int, alpha: float) -> list[tuple[float, list[int]]]:
+    """Every output that ends within the steps, the best first."""
+    found, alive = [], {(): 0.0}
+    for step in range(1, steps + 1):
+        after = {}
+        for ids, total in alive.items():
+            scores = next_scores(model, source, ids)
+            found.append(tell(ids, total + scores[EOS], step, alpha))
+            after |= {(*ids, piece): total + scores[piece] for piece in range(4, len(scores))}
+        alive = after
+    return sorted(found, key=lambda one: -one[0])

@@ -8,14 +8,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from steppers import Oracle, sources, tiny_model
-from test_search import exhaustive
 
 from headway.errors import UsageError
 from headway.search import Beam, Constrained, Limits, score_texts
 from headway.search.constraints import allot
 from headway.search.shaping import Banned, Never, NoRepeat
 from headway.text.vocabulary import EOS
+from steppers import Oracle, exhaustive, sources, tiny_model
 
 PIECES = 10
 PHRASE = st.lists(st.integers(4, PIECES - 1), min_size=1, max_size=3)

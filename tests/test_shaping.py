@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from steppers import Oracle, sources, tiny_model
 from torch import Tensor
 
 from headway.errors import UsageError
@@ -18,6 +17,7 @@ from headway.search.base import Search
 from headway.search.shaping import Banned, Never, NoRepeat, Prefix, Shape, Temperature, Written
 from headway.search.wellformed import Brackets, WellFormed
 from headway.text.vocabulary import EOS
+from steppers import Oracle, sources, tiny_model
 
 PIECES = 9
 TEXTS = st.lists(st.lists(st.integers(4, PIECES - 1), min_size=6, max_size=6), min_size=1, max_size=4)

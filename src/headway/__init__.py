@@ -1,3 +1,24 @@
 """Headway: the Transformer of "Attention is all you need", whole."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headway.api import Translator
+    from headway.translation import Translation
+
+__all__ = ["Translation", "Translator"]
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded when asked for: `headway --help` should not wait for torch."""
+    if name == "Translator":
+        from headway.api import Translator
+
+        return Translator
+    if name == "Translation":
+        from headway.translation import Translation
+
+        return Translation
+    raise AttributeError(f"module 'headway' has no attribute {name!r}")

@@ -14,6 +14,7 @@ from headway.commands.compare import compare
 from headway.commands.evaluate import evaluate
 from headway.commands.plot import plot
 from headway.commands.train import train
+from headway.commands.translate import score, translate
 from headway.errors import STOPPED_BY_SIGINT, HeadwayError
 
 app = typer.Typer(
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (train, evaluate, compare, plot):
+for command in (train, translate, evaluate, compare, score, plot):
     app.command(command.__name__.rstrip("_"))(command)
 
 

@@ -9,11 +9,11 @@ import itertools
 import json
 import re
 import tomllib
-import types
 import typing
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import UnionType
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -26,21 +26,26 @@ Override = tuple[str, str]
 # ---------------------------------------------------------------- reading
 
 
-def load(kind: type[Config], path: Path, overrides: list[str] | None = None) -> Config:
-    """Read a TOML file into the dataclass `kind`; `overrides` are `key.path=value` in TOML's own spelling."""
+def load(kind: type[Config] | UnionType, path: Path, overrides: list[str] | None = None) -> Config:
+    """Read a TOML file into a dataclass, or one of several; `overrides` are `key.path=value` in TOML's spelling."""
     return from_dict(kind, read_toml(path, overrides), where=str(path))
 
 
 def read_toml(path: Path, overrides: list[str] | None = None) -> dict[str, Any]:
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
+    return override(parse_toml(text, str(path)), overrides or [])
+
+
+def parse_toml(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: not valid TOML: {error}") from None
-    return override(table, overrides or [])
+        raise UsageError(f"{where}: not valid TOML: {error}") from None
 
 
 def override(table: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
@@ -66,7 +71,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def from_dict(kind: type[Config], table: Mapping[str, Any], where: str = "configuration") -> Config:
+def from_dict(kind: type[Config] | UnionType, table: Mapping[str, Any], where: str = "configuration") -> Config:
     """Check a table and make the dataclass of it. By way of JSON, whose strict rules let "yes" be no boolean."""
     _check_names(kind, table, where, ())
     try:
@@ -76,11 +81,11 @@ def from_dict(kind: type[Config], table: Mapping[str, Any], where: str = "config
 
 
 @cache
-def _adapter(kind: type[Any]) -> TypeAdapter:
+def _adapter(kind: Any) -> TypeAdapter:
     return TypeAdapter(kind)
 
 
-def _first_line(kind: type[Any], table: Mapping[str, Any], error: ValidationError) -> str:
+def _first_line(kind: Any, table: Mapping[str, Any], error: ValidationError) -> str:
     """Say the first problem in one line, with the kinds of unions left out of the path."""
     problems = error.errors(include_url=False)
     kinds = {member.__name__: _kind(member) for member in _all_dataclasses(kind)}
@@ -173,7 +178,7 @@ def _kind(member: Any) -> str | None:
 def _dataclasses_in(annotation: Any) -> Iterator[Any]:
     if dataclasses.is_dataclass(annotation):
         yield annotation
-    elif typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated):
+    elif typing.get_origin(annotation) in (typing.Union, UnionType, typing.Annotated):
         for argument in typing.get_args(annotation):
             yield from _dataclasses_in(argument)
 
@@ -265,7 +270,7 @@ def field_comments(kind: type[Any]) -> dict[str, str]:
     return comments
 
 
-def schema(kind: type[Any]) -> dict[str, Any]:
+def schema(kind: type[Any] | UnionType) -> dict[str, Any]:
     """A JSON schema, for editors that complete and check TOML; with our comments, and without unknown keys."""
     whole = _adapter(kind).json_schema()
     tables = {whole.get("title"): whole} | whole.get("$defs", {})

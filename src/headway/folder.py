@@ -10,7 +10,6 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from headway.training import files
 from headway.training import tensors as tensor_files
 from headway.training.files import Digest
 from headway.training.lock import Lock
+from headway.version import installed
 
 FORMAT = 1
 CONFIG, WEIGHTS, CARD, FACTS = "config.toml", "model.safetensors", "README.md", "headway.json"
@@ -88,7 +88,7 @@ def _write_new(
     written[WEIGHTS] = files.write(new / WEIGHTS, tensor_files.stream(tensors))
     table = {
         "format": FORMAT,
-        "headway": version("headway"),
+        "headway": installed("headway"),
         **facts,
         "files": {name: asdict(digest) for name, digest in written.items()},
     }
@@ -213,7 +213,7 @@ def _read_facts(folder: Path) -> dict[str, Any]:
     if facts["format"] > FORMAT:
         raise UsageError(
             f"{folder} has format {facts['format']} of headway {facts['headway']!r:.40}; this is headway "
-            f"{version('headway')}, which reads up to format {FORMAT}: install the newer headway"
+            f"{installed('headway')}, which reads up to format {FORMAT}: install the newer headway"
         )
     return facts
 

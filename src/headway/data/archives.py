@@ -11,7 +11,7 @@ import stat
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from headway.errors import UsageError
 
@@ -36,15 +36,14 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def open_bytes(path: Path) -> BinaryIO:
+def open_bytes(path: Path) -> io.BufferedReader:
     """A stream of a file's bytes, unpacked if it is gz, xz or zst (told by its first bytes, not its name)."""
     plain = open_regular(path)
     start = plain.peek(8)
     for magic, unpack in UNPACKERS.items():
         if start.startswith(magic):
-            packed = Unpacked(path, plain, unpack(plain))
-            return cast(BinaryIO, io.BufferedReader(packed, PIECE))
-    return cast(BinaryIO, plain)
+            return io.BufferedReader(Unpacked(path, plain, unpack(plain)), PIECE)
+    return plain
 
 
 def open_regular(path: Path) -> io.BufferedReader:
@@ -53,7 +52,7 @@ def open_regular(path: Path) -> io.BufferedReader:
         kind = os.stat(path).st_mode
         if not stat.S_ISREG(kind):
             raise UsageError(f"{path}: {_say_kind(kind)}; give a regular file, it is read more than once")
-        return cast(io.BufferedReader, open(path, "rb", buffering=PIECE))
+        return open(path, "rb", buffering=PIECE)
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: {_say_reason(error)}") from None
 
@@ -124,7 +123,7 @@ class DamagedError(Exception):
 class Zst:
     """Unpack zst frames, piece by piece; the library's own stream takes a cut-off file for a whole one."""
 
-    def __init__(self, packed: BinaryIO) -> None:
+    def __init__(self, packed: io.BufferedReader) -> None:
         try:
             import zstandard
         except ImportError:
@@ -156,11 +155,11 @@ class Zst:
         return text
 
 
-def _gz(packed: BinaryIO) -> Readable:
+def _gz(packed: io.BufferedReader) -> Readable:
     return gzip.GzipFile(fileobj=packed)
 
 
-UNPACKERS: dict[bytes, Callable[[BinaryIO], Readable]] = {
+UNPACKERS: dict[bytes, Callable[[io.BufferedReader], Readable]] = {
     b"\x1f\x8b": _gz,
     b"\xfd7zXZ\x00": lzma.LZMAFile,
     b"\x28\xb5\x2f\xfd": Zst,

@@ -46,7 +46,8 @@ class Diagnosis:
             raise RefusedError(f"{self.source}: not fit for training: {finding.title}{more}; {finding.advice}")
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"fit": not self.fatal}
+        findings = [asdict(f) | {"examples": [e._asdict() for e in f.examples]} for f in self.findings]
+        return asdict(self) | {"findings": findings, "fit": not self.fatal}
 
 
 def examine(

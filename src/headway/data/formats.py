@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from io import BufferedReader
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 from headway.data.archives import open_bytes, refuse_foreign
 from headway.errors import UsageError
@@ -67,7 +68,7 @@ def lines(path: Path, invalid: Invalid = "error", longest: int = LONGEST_LINE) -
                 yield _decode(path, number, strip_end(raw), invalid)
 
 
-def raw_lines(path: Path, stream: BinaryIO, longest: int = LONGEST_LINE) -> Iterator[bytes | None]:
+def raw_lines(path: Path, stream: BufferedReader, longest: int = LONGEST_LINE) -> Iterator[bytes | None]:
     """Bytes of each line with its end, as they stand; None for a line too long to hold."""
     room = longest + 2  # the end may take two bytes
     first = stream.readline(room + len(BOM))
@@ -86,7 +87,7 @@ def strip_end(raw: bytes) -> bytes:
     return raw.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def _skip_rest_of_line(stream: BinaryIO) -> None:
+def _skip_rest_of_line(stream: BufferedReader) -> None:
     while (rest := stream.readline(1 << 16)) and not rest.endswith(b"\n"):
         pass
 

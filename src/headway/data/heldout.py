@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from headway.data.filters import fingerprint
 
@@ -20,7 +21,8 @@ class HasSource(Protocol):
 Example = TypeVar("Example", bound=HasSource)
 
 
-class HeldOut(NamedTuple, Generic[Example]):
+@dataclass(frozen=True)
+class HeldOut(Generic[Example]):
     """Held out are the sources whose key is not above `limit`, with all their translations."""
 
     limit: int

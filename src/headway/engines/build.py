@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import platform
@@ -26,22 +27,36 @@ CPU_INFO = Path("/proc/cpuinfo")
 # Run in a process of its own: a processor that lacks what the compiler believed in would end ours.
 TRIAL = """
 import ctypes, sys
-check = ctypes.CDLL(sys.argv[1]).headway_check
+try:
+    check = ctypes.CDLL(sys.argv[1]).headway_check
+except OSError:
+    sys.exit(3)
 sys.exit(not (check(0) < 10 and check(1) < 20_000))
 """
+CANNOT_LOAD = 3
+
+
+def library() -> ctypes.CDLL:
+    """The compiled kernel. Looked for, made and tried once in a process; raises Unavailable with the reason."""
+    found = outcome()
+    if isinstance(found, str):
+        raise Unavailable(found)
+    return found
 
 
 @cache
-def library() -> Path:
-    """The compiled kernel. Looked for and tried once in a process; raises Unavailable with the reason."""
-    compiler = find_compiler()
-    name = f"native-{fingerprint(compiler)}.so"
-    for folder in folders():
-        try:
-            return in_folder(folder, name, compiler)
-        except OSError:  # not writable, full, or files may not be executed there
-            continue
-    raise Unavailable("no folder where a compiled kernel can be kept")
+def outcome() -> ctypes.CDLL | str:
+    try:
+        compiler = find_compiler()
+        name = f"native-{fingerprint(compiler)}.so"
+        for folder in folders():
+            try:
+                return in_folder(folder, name, compiler)
+            except OSError:  # not writable, full, or nothing may be executed there
+                continue
+        return "there is no folder where a compiled kernel can be kept"
+    except Unavailable as reason:
+        return str(reason)
 
 
 def find_compiler() -> str:
@@ -50,11 +65,11 @@ def find_compiler() -> str:
     missing = [flag for flag in NEEDED if flag not in cpu_flags()]
     if missing:
         raise Unavailable(f"the processor has no {' and no '.join(missing)}")
-    chosen = os.environ.get("CXX")
-    found = next(filter(None, map(shutil.which, [chosen] if chosen else COMPILERS)), None)
-    if found is None:
-        raise Unavailable(f"no C++ compiler found (looked for {chosen or ', '.join(COMPILERS)})")
-    return found
+    for name in (os.environ.get("CXX", ""), *COMPILERS):
+        found = shutil.which(name) if name else None
+        if found:
+            return found
+    raise Unavailable(f"no C++ compiler was found (looked for {', '.join(COMPILERS)})")
 
 
 def cpu_flags() -> list[str]:
@@ -90,14 +105,17 @@ def folders() -> Iterator[Path]:
         yield Path(folder)
 
 
-def in_folder(folder: Path, name: str, compiler: str) -> Path:
+def in_folder(folder: Path, name: str, compiler: str) -> ctypes.CDLL:
     path = folder / name
-    if path.exists():
-        return path
-    with one_at_a_time(folder / f"{name}.lock"):
-        if not path.exists():  # another process may have been faster
-            compile_kernel(compiler, path)
-    return path
+    if not path.exists():
+        with one_at_a_time(folder / f"{name}.lock"):
+            if not path.exists():  # another process may have been faster
+                compile_kernel(compiler, path)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
+        path.unlink(missing_ok=True)  # damaged: the next process makes it again
+        raise
 
 
 @contextmanager
@@ -119,6 +137,8 @@ def compile_kernel(compiler: str, path: Path) -> None:
         if made.returncode:
             raise Unavailable(f"{compiler} could not compile the kernel: {first_line(made.stderr)}")
         tried = subprocess.run([sys.executable, "-c", TRIAL, str(new)], capture_output=True, timeout=60, check=False)
+        if tried.returncode == CANNOT_LOAD:
+            raise OSError(f"{path.parent}: nothing may be executed here")
         if tried.returncode:
             raise Unavailable("the compiled kernel does not compute what it should on this machine")
         new.replace(path)

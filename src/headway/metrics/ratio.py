@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sacrebleu.metrics.base import Metric, Signature
 from sacrebleu.metrics.base import Score as SacreScore
 
 from headway.metrics.distance import edit_distances
+from headway.version import installed
 
 Split = Callable[[str], Sequence[str]]
 Counts = list[list[float]]
@@ -24,7 +24,7 @@ class RatioSignature(Signature):
         super().__init__(args)
         self._abbr |= {"unit": "u", "case": "c"}
         case = "lc" if args["lowercase"] else "mixed"
-        self.info |= {"case": case, "unit": args["unit"], "version": f"headway-{version('headway')}"}
+        self.info |= {"case": case, "unit": args["unit"], "version": f"headway-{installed('headway')}"}
 
 
 class Ratio(Metric):

@@ -89,7 +89,7 @@ class Fixed(State):
     So one decoding step can be captured as a CUDA graph, and a finished row given to another sentence.
     """
 
-    step_mask: ClassVar[Mask] = Mask(causal=True)  # slots not yet written lie in the future
+    step_mask: ClassVar[Mask] = Mask(causal=True, in_slots=True)  # slots not yet written lie in the future
 
     def __init__(self, room: int) -> None:
         self.room = room

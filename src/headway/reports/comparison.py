@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from typing import Any
 
 from headway.metrics import Measure, Paired, measure, paired_bootstrap, sentence_chrf
 from headway.metrics.slices import Pick, Slice, by_length, count_words, kept, negation, numbers, rare, where
 from headway.reports.testset import Outputs, TestSet
+from headway.version import installed
 
 TIE = 0.5  # points of chrF: below this, nobody would see a winner
 RARE = 5  # a word seen so often in the training text, or less, is rare
@@ -60,7 +60,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "headway": version("headway"),
+            "headway": installed("headway"),
             "systems": [self.first, self.second],
             "language": self.language,
             "count": len(self.duels),

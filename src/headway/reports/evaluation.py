@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from typing import Any
 
 from headway.metrics import Measure, Scores, measure, sentence_chrf
 from headway.metrics.slices import by_length
 from headway.reports.testset import Outputs, TestSet
+from headway.version import installed
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "headway": version("headway"),
+            "headway": installed("headway"),
             "system": self.system,
             "language": self.language,
             "count": len(self.sentences),

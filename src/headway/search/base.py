@@ -75,6 +75,7 @@ class Stepper(Protocol):
         ...
 
 
+@runtime_checkable
 class Search(Protocol):
     """Sources in; for each its hypotheses, the best first. Greedy, Beam, Sample and Constrained are searches."""
 

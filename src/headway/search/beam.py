@@ -84,9 +84,9 @@ class Beam:
 
         return write(model, source, self.opening(source), advance, (*self.limits.shapes(source), *shapes))
 
-    def opening(self, source: Int[Tensor, "b s"], width: int = 1) -> BeamDraft:
+    def opening(self, source: Int[Tensor, "b s"], width: int = 1, room: int | None = None) -> BeamDraft:
         """One row a sentence, which the first step makes a beam; of more rows all but the first are dead."""
-        draft = Draft.opening(source, self.limits, width, self.alpha)
+        draft = Draft.opening(source, self.limits, width, self.alpha, room)
         totals = draft.weights.new_full(draft.last.shape, -torch.inf)
         totals[:, 0] = 0
         reach = draft.weights.index_select(0, draft.cap - 1)

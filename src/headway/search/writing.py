@@ -38,10 +38,12 @@ class Draft:
     weights: Float[Tensor, "t"]  # what a total of each length is multiplied by
 
     @classmethod
-    def opening(cls, source: Int[Tensor, "b s"], limits: Limits, width: int, alpha: float) -> Draft:
-        """Nothing written yet."""
+    def opening(
+        cls, source: Int[Tensor, "b s"], limits: Limits, width: int, alpha: float, room: int | None = None
+    ) -> Draft:
+        """Nothing written yet; room for the longest output, or for as many pieces as given."""
         cap = limits.caps(source)
-        sentences, longest, device = len(source), int(cap.max()), source.device
+        sentences, longest, device = len(source), room or int(cap.max()), source.device
         weights = [length_weight(length, alpha) for length in range(1, longest + 1)]
         return Draft(
             ids=torch.full((sentences, width, longest), PAD, device=device),

@@ -110,6 +110,11 @@ class SentencePieces:
             raise UsageError("only bpe and unigram pieces can be sampled; set sampling = 0")
         return _SEGMENTERS[algorithm](Alphabet(pieces), alpha)
 
+    @property
+    def model(self) -> bytes:
+        """The sentencepiece model itself, as its file holds it."""
+        return self._model
+
     def save(self, folder: Path, stem: str) -> None:
         files.write(folder / f"{stem}{self.suffix}", self._model)
 

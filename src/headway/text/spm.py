@@ -41,7 +41,7 @@ class Contents(NamedTuple):
 # ---------------------------------------------------------------- the wire format of protocol buffers
 
 _PIECES, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of a model
-_RULE_FILE = 6  # field of a normaliser: where its rules were read from
+_RULES, _RULE_FILE = 2, 6  # fields of a normaliser: its rules, and where they were read from
 _MODEL_TYPE = 3  # field of a trainer
 _FIXED = {1: 8, 5: 4}  # bytes of a wire type with a fixed width
 
@@ -66,6 +66,13 @@ def without_rule_path(model: bytes) -> bytes:
             raw = bytes([number << 3 | 2]) + _varint(len(value)) + value
         out += raw
     return out
+
+
+def rules(model: bytes) -> bytes:
+    """How the model changes characters before it cuts, in the library's own form; empty if it does not."""
+    specs = (value for number, value, _ in _fields(model) if number == _NORMALIZER and isinstance(value, bytes))
+    found = (value for spec in specs for number, value, _ in _fields(spec) if number == _RULES)
+    return next((value for value in found if isinstance(value, bytes)), b"")
 
 
 def _piece(data: bytes) -> Piece:

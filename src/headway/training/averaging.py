@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 
-from headway.training.weights import Weights
+from headway.training.weights import Weights, fill, whole
 
 
 def floating(weights: Weights) -> Weights:
@@ -29,8 +29,8 @@ class Average:
     def state(self) -> Weights:
         return {}
 
-    def restore(self, state: Weights) -> None:
-        """Go on from a checkpoint."""
+    def restore(self, state: Weights, weights: Weights) -> None:
+        """Go on from a checkpoint; `weights` are the model's, and show where each tensor should lie."""
 
 
 class RunningAverage(Average):
@@ -43,6 +43,8 @@ class RunningAverage(Average):
 
     @torch.no_grad()
     def update(self, step: int, total: int, weights: Callable[[], Weights]) -> None:
+        if step < self.start * total:
+            self.mean, self.count = {}, 0  # of an earlier, shorter run
         if step < self.start * total or step % self.every:
             return
         self.count += 1
@@ -59,10 +61,11 @@ class RunningAverage(Average):
     def state(self) -> Weights:
         return {**self.mean, "|count": torch.tensor(self.count)} if self.mean else {}
 
-    def restore(self, state: Weights) -> None:
-        state = dict(state)
-        self.count = int(state.pop("|count", torch.tensor(0)))
-        self.mean = state
+    def restore(self, state: Weights, weights: Weights) -> None:
+        self.count = int(state.get("|count", 0))
+        self.mean = {n: torch.empty_like(w, dtype=torch.float32) for n, w in weights.items() if n in state}
+        for name, mean in self.mean.items():
+            fill(mean, state[name])
 
 
 class LastAverage(Average):
@@ -74,19 +77,19 @@ class LastAverage(Average):
     @torch.no_grad()
     def update(self, step: int, total: int, weights: Callable[[], Weights]) -> None:
         if step % self.every == 0:
-            self.snapshots.append({name: w.detach().cpu().clone() for name, w in floating(weights()).items()})
+            self.snapshots.append({name: whole(w).cpu().clone() for name, w in floating(weights()).items()})
 
     @torch.no_grad()
     def result(self, weights: Weights) -> Weights:
         if not self.snapshots:
             return weights
         mean = {n: torch.stack([s[n].float() for s in self.snapshots]).mean(dim=0) for n in self.snapshots[0]}
-        return {name: mean[name].to(w) if name in mean else w for name, w in weights.items()}
+        return {n: mean[n].to(w.device, w.dtype) if n in mean else w for n, w in weights.items()}
 
     def state(self) -> Weights:
         return {f"{i}|{name}": w for i, snapshot in enumerate(self.snapshots) for name, w in snapshot.items()}
 
-    def restore(self, state: Weights) -> None:
+    def restore(self, state: Weights, weights: Weights) -> None:
         self.snapshots.clear()
         for i in sorted({int(name.split("|", 1)[0]) for name in state}):
             prefix = f"{i}|"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from headway.training.task import Batch
+from headway.errors import UsageError
 from headway.training.optimiser import Update, set_rate
+from headway.training.task import Batch
 
 DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -32,30 +34,28 @@ class Engine:
     def step(self, batches: Sequence[Batch], seed: int, rate: float, tokens: float) -> Tensor:
         """`tokens` is what the loss is divided by: of this step, over all batches and ranks."""
         set_rate(self.update.optimiser, rate)
-        try:
-            sums = self.gradients(batches, seed, tokens)
-        except torch.OutOfMemoryError:
-            sums = self.in_halves(batches, seed, tokens)
+        sums = self.gradients(batches, seed, tokens)
         norm, finite = self.apply()
         return torch.cat([sums, norm.reshape(1), finite.reshape(1).to(norm.dtype)])
 
     def gradients(self, batches: Sequence[Batch], seed: int, tokens: float) -> Tensor:
+        """Out of memory: forget this step's gradients, cut every batch in two and begin again."""
+        while True:
+            try:
+                return self.all_gradients(batches, seed, tokens)
+            except torch.OutOfMemoryError:
+                batches = halves(batches)
+            self.forget()
+            torch.cuda.empty_cache()
+            self.splits += 1
+
+    def all_gradients(self, batches: Sequence[Batch], seed: int, tokens: float) -> Tensor:
         torch.manual_seed(seed)
         sums = torch.zeros(3, device=self.device)
         for number, batch in enumerate(batches):
             with self.unless_last(number + 1 < len(batches)):
                 sums += self.one(batch.tensors(), tokens)
         return sums
-
-    def in_halves(self, batches: Sequence[Batch], seed: int, tokens: float) -> Tensor:
-        """Out of memory: forget this step's gradients, cut every batch in two and begin again."""
-        self.forget()
-        torch.cuda.empty_cache()
-        self.splits += 1
-        halves = [half for batch in batches for half in (batch.split() if len(batch.tensors()[0]) > 1 else (batch,))]
-        if len(halves) == len(batches):
-            raise torch.OutOfMemoryError("one sentence alone does not fit into memory; lower data.longest")
-        return self.gradients(halves, seed, tokens)
 
     def one(self, tensors: tuple[Tensor, ...], tokens: float) -> Tensor:
         with torch.autocast(self.device.type, self.dtype or torch.bfloat16, enabled=self.dtype is not None):
@@ -74,8 +74,18 @@ class Engine:
 
     def unless_last(self, more: bool) -> AbstractContextManager[object]:
         """Ranks exchange gradients only after the last batch of a step."""
+        exchange = getattr(self.objective, "set_requires_gradient_sync", None)  # FSDP2's way to say it
+        if exchange is not None:
+            exchange(not more)
         no_sync = getattr(self.objective, "no_sync", None)
         return no_sync() if more and no_sync is not None else nullcontext()
+
+
+def halves(batches: Sequence[Batch]) -> list[Batch]:
+    cut = [half for batch in batches for half in (batch.split() if len(batch.tensors()[0]) > 1 else (batch,))]
+    if len(cut) == len(batches):
+        raise UsageError("one sentence alone does not fit into memory; lower data.longest, or take a smaller model")
+    return cut
 
 
 @dataclass
@@ -93,7 +103,7 @@ class Recordings:
 
     by_shape: dict[tuple[torch.Size, ...], Recording] = field(default_factory=dict)
     update: Recording | None = None
-    pool: object = None
+    pool: Any = None
 
 
 class CapturedEngine(Engine):
@@ -132,7 +142,7 @@ class CapturedEngine(Engine):
             weight.grad.copy_(gradient)  # pyright: ignore[reportOptionalMemberAccess]
         return recording
 
-    def capture(self, work) -> Recording:  # noqa: ANN001
+    def capture(self, work: Callable[[], tuple[Tensor, ...]]) -> Recording:
         """Run once beside the main stream, as libraries choose their kernels then; then record."""
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())

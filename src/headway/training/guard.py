@@ -3,45 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from dataclasses import dataclass, field
 from statistics import fmean, pstdev
 
-WINDOW = 400
+WINDOW = 400  # losses that make the usual range
 PATIENCE = 10
 SIGMAS = 6.0
 
 
-class Guard:
-    """Skipped steps are counted; too many in a row, or a mean loss far outside its range, is a divergence."""
+class Diverging(Exception):
+    """The numbers left their range; the loop goes back to the last checkpoint."""
 
-    def __init__(self) -> None:
-        self.losses: deque[float] = deque(maxlen=WINDOW)
-        self.recent: deque[float] = deque(maxlen=PATIENCE)
-        self.bad_in_a_row = 0
-        self.skipped = 0
+
+@dataclass
+class Guard:
+    """Too many steps in a row that are not finite, or a mean loss far outside its range, is a divergence."""
+
+    losses: list[float] = field(default_factory=list)
+    bad_in_a_row: int = 0
 
     def see(self, loss: float, finite: bool) -> str | None:
         """The reason to go back, or None."""
         if not finite or not math.isfinite(loss):
-            self.skipped += 1
             self.bad_in_a_row += 1
             return f"{PATIENCE} steps in a row were not finite" if self.bad_in_a_row >= PATIENCE else None
         self.bad_in_a_row = 0
-        self.recent.append(loss)
-        reason = self.spike()
-        self.losses.append(loss)
-        return reason
+        usual, self.losses = self.losses, [*self.losses, loss][-WINDOW:]
+        return spike(usual, now=fmean(self.losses[-PATIENCE:]))
 
-    def spike(self) -> str | None:
-        if len(self.losses) < WINDOW // 2:
-            return None
-        middle, width = fmean(self.losses), pstdev(self.losses)
-        now = fmean(self.recent)
-        if now > middle + SIGMAS * width and now > 1.5 * middle:
-            return f"the loss rose to {now:.2f}, from {middle:.2f} on average"
+
+def spike(usual: list[float], now: float) -> str | None:
+    middle = fmean(usual) if usual else math.inf
+    if len(usual) < WINDOW // 2 or now <= 1.5 * middle or now <= middle + SIGMAS * pstdev(usual):
         return None
-
-    def reset(self) -> None:
-        self.losses.clear()
-        self.recent.clear()
-        self.bad_in_a_row = 0
+    return f"the loss rose to {now:.2f}, from {middle:.2f} on average"

@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from headway.errors import UsageError
 from headway.training import files
 from headway.training import tensors as tensor_files
 from headway.training.files import Digest
+from headway.version import installed
 
 FORMAT = 1
 MANIFEST_LIMIT = 1 << 20  # bytes
@@ -73,7 +73,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, tensors: Mapping[str,
         "step": checkpoint.step,
         "score": checkpoint.score,
         "configuration": checkpoint.configuration,
-        "headway": version("headway"),
+        "headway": installed("headway"),
         "torch": torch.__version__,
         "time": time.time(),
         "files": {name: asdict(digest) for name, digest in written.items()},
@@ -94,7 +94,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     if manifest["format"] > FORMAT:
         raise UsageError(
             f"{folder} has format {manifest['format']} of headway {manifest['headway']}, "
-            f"this is headway {version('headway')} and reads up to format {FORMAT}: use the newer one"
+            f"this is headway {installed('headway')} and reads up to format {FORMAT}: use the newer one"
         )
     return manifest
 

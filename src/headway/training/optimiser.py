@@ -8,6 +8,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from headway.training.weights import Weights, fill, whole
+
 
 @dataclass(frozen=True)
 class Adam:
@@ -76,7 +78,7 @@ class Update:
     def __call__(self) -> tuple[Tensor, Tensor]:
         """The gradient's length, and whether the update was made."""
         gradients = [p.grad for p in self.weights if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients) / self.scale
+        norm = whole(torch.nn.utils.get_total_norm(gradients)) / self.scale
         finite = torch.isfinite(norm)
         factor = (self.clip / norm).clamp_max(1.0) if self.clip else torch.ones_like(norm)
         torch._foreach_mul_(gradients, (factor / self.scale).to(gradients[0].dtype))
@@ -93,25 +95,39 @@ class Update:
             self.scale.mul_(torch.where(finite, grown, 0.5)).clamp_(1.0, 2.0**24)
             self.good.mul_(self.good < 2000)
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> Weights:
         return {"scale": self.scale, "good": self.good}
 
-    def restore(self, state: dict[str, Tensor]) -> None:
+    def restore(self, state: Weights) -> None:
         self.scale.copy_(state["scale"])
         self.good.copy_(state["good"])
 
 
-def moments(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+def moments(model: nn.Module, optimiser: torch.optim.Optimizer) -> Weights:
     """The optimiser's tensors by the names of their parameters: safetensors can hold them, no pickle needed."""
     names = {p: name for name, p in model.named_parameters()}
     return {f"{names[p]}|{key}": value for p, held in optimiser.state.items() for key, value in held.items()}
 
 
-def restore_moments(model: nn.Module, optimiser: torch.optim.Optimizer, saved: dict[str, Tensor]) -> None:
-    by_name = dict(model.named_parameters())
+def restore_moments(model: nn.Module, optimiser: torch.optim.Optimizer, saved: Weights) -> None:
+    """What was not saved begins at zero, as before the first step. In place: captured graphs know the addresses."""
+    forget_moments(optimiser)
+    by_name: dict[str, Any] = dict(model.named_parameters())
     for full, value in saved.items():
         name, key = full.rsplit("|", 1)
         parameter = by_name[name]
-        # Adam counts steps on the CPU unless its step is captured.
-        device = parameter.device if key != "step" or parameter.device.type == "cuda" else torch.device("cpu")
-        optimiser.state[parameter][key] = value.to(device).clone()
+        held = optimiser.state[parameter]
+        if key not in held:
+            held[key] = torch.empty_like(parameter, requires_grad=False) if value.dim() else counter(parameter)
+        fill(held[key], value)
+
+
+def counter(parameter: Tensor) -> Tensor:
+    """Adam counts steps on the CPU unless its step is captured."""
+    return torch.zeros((), device=parameter.device if parameter.device.type == "cuda" else "cpu")
+
+
+def forget_moments(optimiser: torch.optim.Optimizer) -> None:
+    for held in optimiser.state.values():
+        for tensor in held.values():
+            tensor.zero_()

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from headway.errors import UsageError
+from headway.parts.stacks import Stack
+
+PATIENCE = timedelta(hours=6)  # others wait while the first encodes a large corpus; torchrun notices the dead
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -28,17 +35,21 @@ class Ranks:
         """Whether this process writes files and speaks."""
         return self.rank == 0
 
-    def sum(self, value: float, device: torch.device) -> float:
-        return value
+    def sum(self, *values: float) -> list[float]:
+        """Each value, summed over all processes."""
+        return list(values)
 
-    def any(self, flag: bool, device: torch.device) -> bool:
-        return self.sum(float(flag), device) > 0
-
-    def add_up(self, numbers: torch.Tensor) -> torch.Tensor:
+    def add_up(self, numbers: Tensor) -> Tensor:
+        """The same for a tensor on the device."""
         return numbers
 
-    def wrap(self, objective: nn.Module, device: torch.device) -> nn.Module:
+    def wrap(self, objective: nn.Module, device: torch.device, shard: bool) -> nn.Module:
+        """Let backward exchange gradients; `shard`: each process also keeps only its part of the weights."""
         return objective
+
+    def in_turn(self, work: Callable[[], T]) -> T:
+        """The first process works alone, then the others find what it made."""
+        return work()
 
     def wait(self) -> None:
         """Until all are here."""
@@ -48,22 +59,41 @@ class Ranks:
 class Together(Ranks):
     """Several processes, started by torchrun."""
 
-    def sum(self, value: float, device: torch.device) -> float:
-        total = torch.tensor(value, dtype=torch.float64, device=device)
-        dist.all_reduce(total)
-        return float(total)
+    def sum(self, *values: float) -> list[float]:
+        totals = torch.tensor(values, dtype=torch.float64)  # on the CPU: no device has to be waited for
+        dist.all_reduce(totals)
+        return totals.tolist()
 
-    def add_up(self, numbers: torch.Tensor) -> torch.Tensor:
+    def add_up(self, numbers: Tensor) -> Tensor:
         dist.all_reduce(numbers)
         return numbers
 
-    def wrap(self, objective: nn.Module, device: torch.device) -> nn.Module:
+    def wrap(self, objective: nn.Module, device: torch.device, shard: bool) -> nn.Module:
         # Every rank begins with the same seed and so the same weights; DDP sends rank 0's all the same.
+        if shard:
+            return sharded(objective, device)
         ids = [device.index] if device.type == "cuda" else None
         return DistributedDataParallel(objective, device_ids=ids, gradient_as_bucket_view=True)
 
+    def in_turn(self, work: Callable[[], T]) -> T:
+        made = [work()] if self.first else []
+        self.wait()
+        return made[0] if made else work()
+
     def wait(self) -> None:
-        dist.barrier()
+        self.sum(0.0)
+
+
+def sharded(objective: nn.Module, device: torch.device) -> nn.Module:
+    """FSDP2: layers are gathered one by one when they are used; what lies outside of layers, together."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    for stack in [module for module in objective.modules() if isinstance(module, Stack)]:
+        for layer in stack.layers:
+            fully_shard(layer, mesh=mesh)
+    return fully_shard(objective, mesh=mesh)
 
 
 @contextmanager
@@ -79,7 +109,7 @@ def join(device_type: str) -> Iterator[Ranks]:
         raise UsageError(f"WORLD_SIZE is {world} but {error.args[0]} is not set; start with torchrun") from None
     if device_type == "cuda":
         torch.cuda.set_device(local)
-    dist.init_process_group("nccl" if device_type == "cuda" else "gloo")
+    dist.init_process_group("cpu:gloo,cuda:nccl" if device_type == "cuda" else "gloo", timeout=PATIENCE)
     try:
         yield Together(rank, world, local)
     finally:

@@ -21,8 +21,31 @@ def weights_of(model: nn.Module) -> Weights:
     return found
 
 
-@torch.no_grad()
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """In place: captured graphs know the weights by their addresses."""
     for name, tensor in weights_of(model).items():
-        tensor.copy_(weights[name])
+        fill(tensor, weights[name])
+
+
+# ---------------------------------------------------------------- tensors that ranks hold in parts (FSDP2)
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """All of a tensor. Where ranks hold parts of it, every one must ask at the same time."""
+    gather = getattr(tensor, "full_tensor", None)
+    return tensor if gather is None else gather()
+
+
+def gathered(weights: Weights) -> Weights:
+    """The same, whole: what lay in parts comes to the CPU."""
+    return {name: whole(w).cpu() if hasattr(w, "full_tensor") else w for name, w in weights.items()}
+
+
+@torch.no_grad()
+def fill(place: Tensor, value: Tensor) -> None:
+    """Copy in place, each rank its part: captured graphs know tensors by their addresses."""
+    if hasattr(place, "full_tensor"):
+        from torch.distributed.tensor import distribute_tensor
+
+        mesh, placements = place.device_mesh, place.placements  # pyright: ignore[reportAttributeAccessIssue]
+        value = distribute_tensor(value.to(place.device), mesh, placements, src_data_rank=None)
+    place.copy_(value)

@@ -49,7 +49,7 @@ class Alignment:
     def look(self, block: Block) -> None:
         self.names = (block.source.name, block.target.name)
         self.counts = (self.counts[0] + len(block.source), self.counts[1] + len(block.target))
-        if block.paired:
+        if block.paired or abs(self.counts[0] - self.counts[1]) <= 2 * FAR_AWAY:  # the rest may still be wanted
             self.waiting.append((traits(block.source), traits(block.target)))
         if sum(len(ours) for ours, _ in self.waiting) >= SECTION:
             self._follow(last=False)

@@ -18,19 +18,19 @@ SAMPLE = 4096  # lines that the language is guessed from
 
 # Short words that are frequent in one language and rare in the others.
 FREQUENT = {
-    "cs": "je se na že v do s jsem to ale jako si který jsou",
-    "da": "og det er jeg ikke til af på den har med der",
+    "cs": "je se na že do jsem to ale jako si který jsou nebo tak",
+    "da": "og det er jeg ikke til af på den har med der hvad",
     "de": "der die und ist das nicht ich ein eine zu den mit sie es auf",
     "en": "the and of to is in that it you for on with was are this",
-    "es": "el la los que en y un una por con es las del se para",
+    "es": "el los que en un una por con es las del se para está",
     "fi": "ja on ei hän että se oli minä mutta kun ovat tämä",
-    "fr": "le la les et des est un une que dans il pas je du pour",
-    "hu": "a az és hogy nem is egy van meg ez volt csak",
-    "it": "il di che la e un una per non sono è del con le gli",
+    "fr": "le les et des est un une dans il pas je du pour vous",
+    "hu": "az és hogy nem is egy van meg ez volt csak mint",
+    "it": "il di che un una per non sono è del con le gli della",
     "nl": "de het een van en is dat niet ik op zijn met voor te",
-    "pl": "w i na nie się z do to że jest jak po jestem",
-    "pt": "o a de que e os um uma não do da em para com é",
-    "ro": "și în de la nu este un o pe că cu din mai sunt",
+    "pl": "nie się na do to że jest jak po jestem są czy dla",
+    "pt": "os um uma não do da em para com é que ao você",
+    "ro": "și în nu este un pe că cu din mai sunt pentru",
     "sv": "och det är att en jag som inte på för med har av",
     "tr": "bir ve bu için çok ne da mi var ama değil olarak",
 }

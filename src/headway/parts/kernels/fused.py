@@ -16,17 +16,17 @@ from headway.parts.size import Size
 from headway.parts.states import State
 
 try:  # on machines with Triton; imported here, as torch.compile cannot follow an import
-    from headway.parts.kernels.short import LONGEST, short_attention
+    from headway.parts.kernels.short import LARGEST, LONGEST, short_attention
 except ImportError:
-    LONGEST, short_attention = 0, None
+    LARGEST, LONGEST, short_attention = 0, 0, None
 
 
 def fits_short(q: Queries, k: KeysOf, mask: Mask) -> bool:
-    """Whether whole heads fit in one program on CUDA, in half precision: most sentences in training do."""
+    """Whether whole heads fit in one program on CUDA, in half precision: nearly all sentences do."""
     if not q.is_cuda or q.dtype in (torch.float32, torch.float64):
         return False
-    short = 16 <= q.size(2) <= LONGEST and k.size(2) <= LONGEST and q.size(3) in (16, 32, 64)
-    return short and (not mask.causal or mask.q_pos is mask.k_pos)
+    small = k.size(2) <= LONGEST and max(16, q.size(2)) * max(16, k.size(2)) <= LARGEST and q.size(3) in (16, 32, 64)
+    return small and (not mask.causal or mask.q_pos is mask.k_pos or mask.in_slots)
 
 
 class FusedKernel(Kernel):
@@ -39,7 +39,8 @@ class FusedKernel(Kernel):
     def forward(self, q: Queries, k: KeysOf, v: KeysOf, mask: Mask, bias: Bias, state: State) -> Queries:
         dropout = self.dropout if self.training else 0.0
         if short_attention is not None and bias is None and dropout == 0.0 and fits_short(q, k, mask):
-            return short_attention(q, k, v, mask.keys, mask.causal, self.scale)
+            start = mask.q_pos if mask.in_slots else None
+            return short_attention(q, k, v, mask.keys, start, mask.causal, self.scale)
         if bias is None and mask.plainly_causal:
             return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, scale=self.scale)
         allowed = mask.dense()

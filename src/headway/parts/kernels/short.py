@@ -13,7 +13,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
-LONGEST = 64
+LONGEST = 128  # keys
+LARGEST = 64 * 64  # scores of one head
 
 
 @triton.jit
@@ -23,11 +24,13 @@ def _rows(pointer, batch, head, stride_b, stride_h, stride_t, index, features, c
 
 
 @triton.jit
-def _weights(q, k, keys, batch, t, s, S, scale, CAUSAL: tl.constexpr, MASKED: tl.constexpr):
+def _weights(q, k, keys, start, step, batch, t, s, S, scale, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PLACED: tl.constexpr):  # fmt: skip
     scores = tl.dot(q, tl.trans(k)) * scale
     seen = s[None, :] < S
     if MASKED:
         seen = seen & (tl.load(keys + batch * S + s, mask=s < S, other=0)[None, :] != 0)
+    if PLACED:
+        t = t + tl.load(start + batch * step)
     if CAUSAL:
         seen = seen & (s[None, :] <= t[:, None])
     scores = tl.where(seen, scores, float("-inf"))
@@ -37,15 +40,15 @@ def _weights(q, k, keys, batch, t, s, S, scale, CAUSAL: tl.constexpr, MASKED: tl
 
 @triton.jit
 def _forward(
-    q_at, k_at, v_at, keys, out_at, qb, qh, qt, kb, kh, kt, vb, vh, vt, H, T, S, scale,
-    CAUSAL: tl.constexpr, MASKED: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr, E: tl.constexpr,
+    q_at, k_at, v_at, keys, start, step, out_at, qb, qh, qt, kb, kh, kt, vb, vh, vt, H, T, S, scale,
+    CAUSAL: tl.constexpr, MASKED: tl.constexpr, PLACED: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr, E: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     b, h = program // H, program % H
     t, s, e = tl.arange(0, BT), tl.arange(0, BS), tl.arange(0, E)
     q, k = _rows(q_at, b, h, qb, qh, qt, t, e, T), _rows(k_at, b, h, kb, kh, kt, s, e, S)
     v = _rows(v_at, b, h, vb, vh, vt, s, e, S)
-    p = _weights(q, k, keys, b, t, s, S, scale, CAUSAL, MASKED)
+    p = _weights(q, k, keys, start, step, b, t, s, S, scale, CAUSAL, MASKED, PLACED)
     out = tl.dot(p.to(v.dtype), v)
     where = out_at + ((b * T + t[:, None]) * H + h) * E + e[None, :]
     tl.store(where, out.to(out_at.dtype.element_ty), mask=t[:, None] < T)
@@ -53,15 +56,15 @@ def _forward(
 
 @triton.jit
 def _backward(
-    q_at, k_at, v_at, keys, slope_at, dq_at, dk_at, dv_at, qb, qh, qt, kb, kh, kt, vb, vh, vt, gb, gh, gt, H, T, S,
-    scale, CAUSAL: tl.constexpr, MASKED: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr, E: tl.constexpr,
+    q_at, k_at, v_at, keys, start, step, slope_at, dq_at, dk_at, dv_at, qb, qh, qt, kb, kh, kt, vb, vh, vt, gb, gh, gt, H, T, S,
+    scale, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PLACED: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr, E: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     b, h = program // H, program % H
     t, s, e = tl.arange(0, BT), tl.arange(0, BS), tl.arange(0, E)
     q, k = _rows(q_at, b, h, qb, qh, qt, t, e, T), _rows(k_at, b, h, kb, kh, kt, s, e, S)
     v, g = _rows(v_at, b, h, vb, vh, vt, s, e, S), _rows(slope_at, b, h, gb, gh, gt, t, e, T)
-    p = _weights(q, k, keys, b, t, s, S, scale, CAUSAL, MASKED)
+    p = _weights(q, k, keys, start, step, b, t, s, S, scale, CAUSAL, MASKED, PLACED)
     p = tl.where(t[:, None] < T, p, 0.0)
     dv = tl.dot(tl.trans(p).to(g.dtype), g)
     dp = tl.dot(g, tl.trans(v))
@@ -85,24 +88,37 @@ def _inner(x: Tensor) -> Tensor:
 
 
 @triton_op("headway::short_attention", mutates_args={})
-def short_attention(q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None, causal: bool, scale: float) -> Tensor:
-    """softmax(q k^T · scale) v for q [b h t e], k and v [b h s e], keys [b s] True where it may be seen."""
+def short_attention(
+    q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None, start: Tensor | None, causal: bool, scale: float
+) -> Tensor:
+    """softmax(q k^T · scale) v for q [b h t e], k and v [b h s e].
+
+    `keys` [b s] is True where a key may be seen; `start` [b|1 t] holds the positions of queries among the keys.
+    """
     q, k, v = _inner(q), _inner(k), _inner(v)
     b, h, t, e = q.shape
     s = k.size(2)
     out = torch.empty(b, t, h, e, dtype=q.dtype, device=q.device)
     rows, columns, warps = _blocks(t, s)
     seen = q if keys is None else keys.contiguous()
+    at, step = (q, 0) if start is None else (start, start.stride(0) if len(start) > 1 else 0)
     wrap_triton(_forward)[(b * h,)](
-        q, k, v, seen, out, *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], h, t, s, scale,
-        CAUSAL=causal, MASKED=keys is not None, BT=rows, BS=columns, E=e, num_warps=warps,
+        q, k, v, seen, at, step, out, *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], h, t, s, scale,
+        CAUSAL=causal, MASKED=keys is not None, PLACED=start is not None, BT=rows, BS=columns, E=e, num_warps=warps,
     )  # fmt: skip
     return out.transpose(1, 2)
 
 
 @triton_op("headway::short_attention_backward", mutates_args={})
 def short_attention_backward(
-    slope: Tensor, q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None, causal: bool, scale: float
+    slope: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    keys: Tensor | None,
+    start: Tensor | None,
+    causal: bool,
+    scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     q, k, v, slope = _inner(q), _inner(k), _inner(v), _inner(slope)
     b, h, t, e = q.shape
@@ -111,22 +127,23 @@ def short_attention_backward(
     dk, dv = (torch.empty(b, s, h, e, dtype=k.dtype, device=k.device) for _ in range(2))
     rows, columns, warps = _blocks(t, s)
     seen = q if keys is None else keys.contiguous()
+    at, step = (q, 0) if start is None else (start, start.stride(0) if len(start) > 1 else 0)
     wrap_triton(_backward)[(b * h,)](
-        q, k, v, seen, slope, dq, dk, dv, *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *slope.stride()[:3],
-        h, t, s, scale, CAUSAL=causal, MASKED=keys is not None, BT=rows, BS=columns, E=e, num_warps=warps,
+        q, k, v, seen, at, step, slope, dq, dk, dv, *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *slope.stride()[:3],
+        h, t, s, scale, CAUSAL=causal, MASKED=keys is not None, PLACED=start is not None, BT=rows, BS=columns, E=e, num_warps=warps,
     )  # fmt: skip
     return dq.transpose(1, 2), dk.transpose(1, 2), dv.transpose(1, 2)
 
 
 def _remember(ctx, inputs, output) -> None:  # noqa: ANN001, ARG001
-    q, k, v, keys, ctx.causal, ctx.scale = inputs
-    ctx.save_for_backward(q, k, v, keys)
+    q, k, v, keys, start, ctx.causal, ctx.scale = inputs
+    ctx.save_for_backward(q, k, v, keys, start)
 
 
 def _gradients(ctx, slope: Tensor):  # noqa: ANN001, ANN202
-    q, k, v, keys = ctx.saved_tensors
-    dq, dk, dv = short_attention_backward(slope, q, k, v, keys, ctx.causal, ctx.scale)
-    return dq, dk, dv, None, None, None
+    q, k, v, keys, start = ctx.saved_tensors
+    dq, dk, dv = short_attention_backward(slope, q, k, v, keys, start, ctx.causal, ctx.scale)
+    return dq, dk, dv, None, None, None, None
 
 
 short_attention.register_autograd(_gradients, setup_context=_remember)

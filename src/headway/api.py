@@ -1,0 +1,258 @@
+"""Translator: the facade that the command line, servers and notebooks share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from headway import config
+from headway.alignment import align
+from headway.architecture import EncoderDecoderDesign
+from headway.engines.base import Engine
+from headway.engines.choice import choose
+from headway.engines.cuda import CudaEngine
+from headway.errors import UsageError
+from headway.folder import check_tensors, read_model
+from headway.glossary import Glossary
+from headway.machine import choose_device
+from headway.models import EncoderDecoder
+from headway.run import Run
+from headway.search import Beam, Constrained, Greedy, Hypothesis, Limits, Sample, Search, score_texts
+from headway.search.mbr import least_risk
+from headway.search.shaping import NoRepeat, Prefix, Shape
+from headway.tasks.translation import Tokenizers
+from headway.text.sentences import sentences
+from headway.text.vocabulary import EOS
+from headway.training.weights import load_weights, weights_of
+from headway.translating import packs, pad_rows
+from headway.translation import Translation, joined
+
+WINDOW = 2000  # lines sorted and packed together when translating a stream
+PACK_TOKENS = {"cpu": 2048, "cuda": 32_768, "mps": 8192}
+PACK_ROWS = {"cpu": 64, "cuda": 1024, "mps": 256}
+MBR_SAMPLES = 16
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How to translate."""
+
+    beam: int = 5  # hypotheses that grow together; 1: greedy
+    alpha: float = 0.6  # how much long outputs are favoured
+    n_best: int = 1  # alternatives to give
+    to: str = ""  # target language, for multilingual models
+    glossary: Glossary = Glossary()  # terms that must come out
+    prefix: str = ""  # every output begins with this
+    no_repeat: int = 0  # no run of so many pieces twice; 0: no rule
+    alignments: bool = False  # say which word came from which
+    temperature: float = 0.0  # above 0: sample instead of searching
+    seed: int = 0  # of sampling
+    best: bool = False  # minimum Bayes risk over samples and beam: slow and good
+    limits: Limits = Limits()  # how long an output may be
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.beam <= 100:
+            raise UsageError(f"beam is {self.beam}; it must be from 1 to 100")
+        if not 1 <= self.n_best <= max(self.beam, 1):
+            raise UsageError(f"n-best is {self.n_best}; it must be from 1 to the beam, {self.beam}")
+        if not 0 <= self.alpha <= 10 or self.temperature < 0 or self.no_repeat < 0:
+            raise UsageError("alpha must be from 0 to 10; temperature and no-repeat must not be negative")
+
+    def search(self) -> Search:
+        if self.temperature > 0:
+            return Sample(temperature=self.temperature, seed=self.seed, limits=self.limits)
+        if self.beam == 1:
+            return Greedy(alpha=self.alpha, limits=self.limits)
+        return Beam(size=self.beam, alpha=self.alpha, n_best=self.n_best, limits=self.limits)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One sentence on its way through the model."""
+
+    text: str
+    ids: list[int]
+    phrases: list[list[int]]  # that its output must hold
+
+
+def engine_for(model: EncoderDecoder, run: Run, name: str, precision: str, folder: Path) -> Engine:
+    """Recorded graphs on CUDA, else the fastest that runs here."""
+    if model.head.weight.is_cuda and name in ("auto", "cuda"):
+        return CudaEngine(model, "bf16" if precision == "auto" else precision)
+    return choose(model, run.model, name, precision, folder).engine  # pyright: ignore[reportArgumentType]
+
+
+class Translator:
+    """A trained model, ready for raw text. Safe to use from several threads."""
+
+    def __init__(
+        self, run: Run, tokenizers: Tokenizers, model: EncoderDecoder, engine: Engine, device: torch.device
+    ) -> None:
+        self.run, self.tokenizers, self.model, self.engine, self.device = run, tokenizers, model, engine, device
+        self.source_language, self.target_language = run.data.source_language, run.data.target_language
+
+    @classmethod
+    def load(
+        cls, folder: str | Path, device: str | None = None, engine: str = "auto", precision: str = "auto"
+    ) -> Translator:
+        """Open a model folder. Nothing in it is executed."""
+        files = read_model(Path(folder))
+        run = config.from_dict(
+            Run, config.parse_toml(files.config_text, f"{folder}/config.toml"), f"{folder}/config.toml"
+        )
+        if not isinstance(run.model, EncoderDecoderDesign):
+            raise UsageError(f"{folder}: this model is a {run.model.kind}, not a translator")
+        tokenizers = Tokenizers.load(Path(folder))
+        model = run.model.build(len(tokenizers.source), len(tokenizers.target)).eval()
+        check_tensors({name: tuple(tensor.shape) for name, tensor in weights_of(model).items()}, files.tensors)
+        load_weights(model, files.tensors)
+        where = choose_device(device or "auto")
+        return cls(run, tokenizers, model, engine_for(model.to(where), run, engine, precision, Path(folder)), where)
+
+    def __call__(self, lines: Sequence[str], **manner: Any) -> list[Translation]:
+        return self.translate(lines, **manner)
+
+    def translate(self, lines: Sequence[str], **manner: Any) -> list[Translation]:
+        """One translation for every line, in the same order; empty stays empty."""
+        if isinstance(lines, str):
+            raise UsageError("give a list of lines, not one string: translator([text])")
+        how = Manner(**manner)
+        paragraphs = [self.cut(line, how) for line in lines]
+        flat = [part for parts, _ in paragraphs for part in parts]
+        done = iter(self.parts(flat, how))
+        return [
+            joined(line, [next(done) for _ in parts], gaps)
+            if parts
+            else Translation(line if not line.strip() else "", line)
+            for line, (parts, gaps) in zip(lines, paragraphs, strict=True)
+        ]
+
+    def stream(self, lines: Iterable[str], **manner: Any) -> Iterator[Translation]:
+        """Translate as lines come, some thousands at a time: memory does not grow with the file."""
+        source = iter(lines)
+        while window := list(islice(source, WINDOW)):
+            yield from self.translate(window, **manner)
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Hypothesis]:
+        """What the model thinks of given translations (forced decoding)."""
+        if len(sources) != len(targets):
+            raise UsageError(f"{len(sources)} sources and {len(targets)} targets: give as many of each")
+        ids = [[*self.tokenizers.source.encode(text), EOS] for text in sources]
+        texts = [self.tokenizers.target.encode(text) for text in targets]
+        found: list[Hypothesis | None] = [None] * len(ids)
+        for pack in packs([max(len(s), len(t) + 1) for s, t in zip(ids, texts, strict=True)], 4096, 64):
+            results = score_texts(self.model, self.padded([ids[i] for i in pack]), [texts[i] for i in pack])
+            for index, result in zip(pack, results, strict=True):
+                found[index] = result
+        return [one for one in found if one is not None]
+
+    # ------------------------------------------------------------ text to ids
+
+    def cut(self, line: str, how: Manner) -> tuple[list[Part], list[str]]:
+        """A line that fits is one part; a longer one is cut into sentences, and those that still do not fit by length."""
+        if not line.strip():
+            return [], []
+        longest = self.run.data.longest
+        whole = self.part(line, how)
+        if len(whole.ids) <= longest:
+            return [whole], [""]
+        parts, gaps = [], []
+        for sentence, gap in sentences(line):
+            pieces = self.fitting(self.part(sentence, how), longest, how)
+            parts += pieces
+            gaps += [*[" "] * (len(pieces) - 1), gap]
+        return parts, gaps
+
+    def fitting(self, part: Part, longest: int, how: Manner) -> list[Part]:
+        """Halves at the space nearest to the middle, until all fit."""
+        if len(part.ids) <= longest or len(part.text) < 2:
+            return [replace(part, ids=[*part.ids[: longest - 1], EOS])] if len(part.ids) > longest else [part]
+        middle = len(part.text) // 2
+        before, after = part.text.rfind(" ", 1, middle), part.text.find(" ", middle)
+        at = max((place for place in (before, after) if place > 0), key=lambda p: -abs(p - middle), default=middle)
+        halves = (part.text[:at], part.text[at:].lstrip())
+        return [small for half in halves if half for small in self.fitting(self.part(half, how), longest, how)]
+
+    def part(self, text: str, how: Manner) -> Part:
+        source, target = self.tokenizers.source, self.tokenizers.target
+        if how.to and how.to not in source.tags:
+            known = ", ".join(sorted(source.tags)) or "no tags: it knows one direction"
+            raise UsageError(f"language {how.to!r} is not in this model; it has {known}")
+        tag = [source.tags[how.to]] if how.to else []
+        phrases = [target.encode(term) for term in how.glossary.wanted(text)]
+        return Part(text, [*tag, *source.encode(text), EOS], phrases)
+
+    # ------------------------------------------------------------ ids to text
+
+    def parts(self, parts: list[Part], how: Manner) -> list[Translation]:
+        done: list[Translation | None] = [None] * len(parts)
+        kind = self.device.type
+        batches = list(packs([len(part.ids) for part in parts], PACK_TOKENS[kind], max(1, PACK_ROWS[kind] // how.beam)))
+
+        def work(batch: list[int]) -> None:
+            for index, translation in zip(batch, self.batch([parts[i] for i in batch], how), strict=True):
+                done[index] = translation
+
+        if self.engine.workers > 1 and len(batches) > 1:
+            with ThreadPoolExecutor(self.engine.workers) as pool:
+                list(pool.map(work, batches))
+        else:
+            for batch in batches:
+                work(batch)
+        return [translation for translation in done if translation is not None]
+
+    def batch(self, parts: list[Part], how: Manner) -> list[Translation]:
+        source = self.padded([part.ids for part in parts])
+        found = self.decode(source, parts, how)
+        if how.best:
+            found = self.least_risk(source, found, how)
+        made = [self.made(part, hypotheses, how) for part, hypotheses in zip(parts, found, strict=True)]
+        if how.alignments:
+            words = align(self.model, self.tokenizers, source, [hypotheses[0].ids for hypotheses in found])
+            made = [replace(one, alignment=links) for one, links in zip(made, words, strict=True)]
+        return made
+
+    def decode(self, source: torch.Tensor, parts: list[Part], how: Manner) -> list[list[Hypothesis]]:
+        search = how.search()
+        if any(part.phrases for part in parts):
+            beam = Beam(size=max(how.beam, 4), alpha=how.alpha, n_best=how.n_best, limits=how.limits)
+            search = Constrained(beam, [part.phrases for part in parts])
+        return self.engine.translate(source, search, self.shapes(parts, how))
+
+    def shapes(self, parts: list[Part], how: Manner) -> tuple[Shape, ...]:
+        shapes: list[Shape] = [NoRepeat(how.no_repeat)] if how.no_repeat else []
+        if how.prefix:
+            shapes.append(Prefix([self.tokenizers.target.encode(how.prefix)] * len(parts)))
+        return tuple(shapes)
+
+    def least_risk(self, source: torch.Tensor, found: list[list[Hypothesis]], how: Manner) -> list[list[Hypothesis]]:
+        """Choose, of beam and samples, the output most like all others (minimum Bayes risk with chrF)."""
+        draws = self.engine.translate(source, Sample(count=MBR_SAMPLES, seed=how.seed, limits=how.limits), ())
+        text = self.tokenizers.target.decode
+        pairs = zip(found, draws, strict=True)
+        return [least_risk([*beam, *samples], text, samples)[: how.n_best] for beam, samples in pairs]
+
+    def made(self, part: Part, hypotheses: list[Hypothesis], how: Manner) -> Translation:
+        first, *others = [self.single(part, hypothesis) for hypothesis in hypotheses[: how.n_best]]
+        return replace(first, alternatives=others)
+
+    def single(self, part: Part, hypothesis: Hypothesis) -> Translation:
+        target = self.tokenizers.target
+        return Translation(
+            text=target.decode(hypothesis.ids),
+            source=part.text,
+            score=hypothesis.score,
+            tokens=[target.piece(index) for index in hypothesis.ids],
+            token_scores=hypothesis.token_scores,
+            finished=hypothesis.finished,
+            looping=hypothesis.looping,
+        )
+
+    def padded(self, rows: list[list[int]]) -> torch.Tensor:
+        return pad_rows(rows, self.device)

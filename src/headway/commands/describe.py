@@ -1,0 +1,148 @@
+"""headway describe: a model's parameters, its figure and its modules, for the sizes of a recipe, a file or a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Column, Table
+
+from headway import config
+from headway.errors import UsageError
+
+PIECES = 32_000  # a vocabulary, where nothing says how large it is
+BYTES = {"fp32": 4, "bf16": 2, "int8": 1}
+ADAM = 16  # bytes a parameter while training: itself, its gradient and two averages
+Option = typer.Option
+
+
+def describe(
+    what: Annotated[str, typer.Argument(help="A recipe, a run or a design as TOML, or a model folder.")] = "base",
+    vocabulary: Annotated[int | None, Option(help="Pieces, where the file does not say how many.")] = None,
+    set_: Annotated[list[str] | None, Option("--set", help="key=value, for example width=256.")] = None,
+    pairs: Annotated[bool, Option("--pairs", help="Only which positions go with which attention.")] = False,
+) -> None:
+    """Show what a model is made of: parameters by part, the paper's figure in your sizes, and all modules."""
+    console = Console(highlight=False)
+    if pairs:
+        console.print(pair_table(), soft_wrap=True)
+        return
+    import torch
+
+    from headway.anatomy import count_parts, figure, module_tree
+
+    table, folder = table_of(what, set_ or [])
+    design = design_of(table, what)
+    with torch.device("meta"):  # shapes without memory: any size is described at once
+        model = build(design, sizes_of(table, folder, vocabulary))
+    console.print(counts_table(count_parts(model)), figure(design, model), "", module_tree(model), sep="\n")
+
+
+# ---------------------------------------------------------------- what is described
+
+
+def table_of(what: str, overrides: list[str]) -> tuple[dict[str, Any], Path | None]:
+    """The configuration as a table, and the folder of a trained model if it is one."""
+    from headway import recipes
+
+    path = Path(what)
+    if path.is_dir():
+        return config.read_toml(path / "config.toml", overrides), path
+    if path.suffix == ".toml" or path.exists():
+        return config.read_toml(path, overrides), None
+    if what not in recipes.ALL:
+        raise UsageError(f"{what} is neither a file, a folder nor a recipe; the recipes are {', '.join(recipes.ALL)}")
+    return config.override(config.to_dict(recipes.ALL[what]()), overrides), None
+
+
+def design_of(table: dict[str, Any], where: str) -> Any:
+    """A run keeps its model under [model]; a design stands alone. Without a kind it is an encoder-decoder."""
+    from headway.architecture import EncoderDecoderDesign, Model
+    from headway.run import Run
+
+    if table.keys() & {"model", "data", "text", "training"}:
+        return config.from_dict(Run, table, where).model
+    return config.from_dict(Model if "kind" in table else EncoderDecoderDesign, table, where)
+
+
+def sizes_of(table: dict[str, Any], folder: Path | None, given: int | None) -> list[int]:
+    """Pieces of the source and the target: from the weights, from the option, from the run's own text."""
+    if given is not None:
+        return [given, given]
+    if folder is not None and (folder / "model.safetensors").exists():
+        return sizes_in(folder / "model.safetensors")
+    texts = table.get("text", {}), table.get("target_text", table.get("text", {}))
+    return [text.get("size", PIECES) for text in texts]
+
+
+def sizes_in(weights: Path) -> list[int]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(weights, framework="pt") as file:
+            names = [name for name in file.keys() if name.endswith("embedding.weight")]  # noqa: SIM118
+            sizes = {name: file.get_slice(name).get_shape()[0] for name in names}
+    except (SafetensorError, OSError) as error:
+        raise UsageError(f"{weights} is not a sound safetensors file: {error}") from None
+    either = next(iter(sizes.values()), PIECES)
+    return [sizes.get(f"{side}_embedding.weight", either) for side in ("source", "target")]
+
+
+def build(design: Any, sizes: list[int]) -> Any:
+    from headway.architecture import EncoderDecoderDesign
+
+    try:
+        return design.build(*sizes) if isinstance(design, EncoderDecoderDesign) else design.build(sizes[-1])
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+# ---------------------------------------------------------------- tables
+
+
+def counts_table(counts: dict[str, int]) -> Table:
+    columns = [Column(name, justify="right") for name in ("parameters", "share", *BYTES)]
+    table = Table("part", *columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    total = sum(counts.values())
+    for part, count in counts.items():
+        table.add_row(part, f"{count:,}", f"{count / total:.1%}", *(megabytes(count * n) for n in BYTES.values()))
+    table.add_section()
+    table.add_row("all", f"{total:,}", "", *(megabytes(total * n) for n in BYTES.values()), style="bold")
+    table.caption = f"training with Adam in fp32 holds {megabytes(total * ADAM)}, and the vectors of a batch"
+    return table
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e9:,.2f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"
+
+
+def pair_table() -> str:
+    """Which positions go with which attention, in Markdown; the reason where they do not."""
+    from headway.architecture import objection
+    from headway.parts.kernels import Fused, Linear, Linformer, Softmax
+    from headway.parts.kernels.scores import Score
+    from headway.parts.positions import Position
+    from headway.parts.size import Size
+
+    size = Size(width=16, heads=2, key_heads=2, head_width=8)
+    softmax = {f"softmax, {score().kind}": Softmax(score=score()) for score in get_args(Score)}
+    mixings = {"fused": Fused(), "fused, unscaled": Fused(scaled=False)} | softmax
+    mixings |= {"linear": Linear(), "linformer": Linformer()}
+    notes: dict[str, int] = {}
+
+    def cell(position: Any, mixing: Any) -> str:
+        if objection(position, mixing, size, causal=True) is None:
+            return "yes"
+        reason = objection(position, mixing, size, causal=False)
+        if reason is None:
+            return "encoder"
+        general = reason.replace(f"{mixing.kind} att", "this att").replace(f"{position.kind} pos", "these pos")
+        return f"no ({notes.setdefault(general, len(notes) + 1)})"
+
+    rows = [[one().kind, *(cell(one(), mixing) for mixing in mixings.values())] for one in get_args(Position)]
+    head = ["positions", *mixings]
+    lines = ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
+    return "\n".join([*lines, "", *(f"{number}. {note}" for note, number in notes.items())])

@@ -1,0 +1,76 @@
+"""headway translate: one line out for every line in."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headway.errors import UsageError
+
+Option = typer.Option
+
+
+def translate(
+    folder: Annotated[Path, typer.Argument(help="Model folder.")],
+    input_: Annotated[Path | None, Option("--input", help="Text to translate; else standard input.")] = None,
+    output: Annotated[Path | None, Option(help="Where to write; else standard output.")] = None,
+    resume: Annotated[bool, Option(help="Go on with an output file that was cut short.")] = False,
+    beam: Annotated[int, Option(help="Hypotheses that grow together; 1 is greedy.")] = 5,
+    n_best: Annotated[int, Option(help="Translations of each line, one a row with its number and score.")] = 1,
+    scores: Annotated[bool, Option(help="Add a column with the score.")] = False,
+    alignments: Annotated[bool, Option(help="Add a column of word pairs such as 0-0 1-2.")] = False,
+    glossary: Annotated[Path | None, Option(help="source<TAB>target terms that must come out.")] = None,
+    confidence: Annotated[float, Option(help="Leave lines empty that are less sure than this (0 to 1).")] = 0.0,
+    to: Annotated[str, Option(help="Target language, for multilingual models.")] = "",
+    prefix: Annotated[str, Option(help="Begin every output with this.")] = "",
+    no_repeat: Annotated[int, Option(help="No run of so many pieces twice; 0: no rule.")] = 0,
+    alpha: Annotated[float, Option(help="How much long outputs are favoured.")] = 0.6,
+    temperature: Annotated[float, Option(help="Above 0: sample instead of searching.")] = 0.0,
+    seed: Annotated[int, Option(help="Of sampling.")] = 0,
+    fast: Annotated[bool, Option(help="Greedy: fastest.")] = False,
+    best: Annotated[bool, Option(help="Minimum Bayes risk: slow and good.")] = False,
+    device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
+    engine: Annotated[str, Option(help="auto, native, ctranslate2, torch or cuda.")] = "auto",
+    precision: Annotated[str, Option(help="auto, fp32, bf16 or int8.")] = "auto",
+) -> None:
+    """Translate text, line by line, in order. Empty lines stay empty."""
+    from headway.api import Translator
+    from headway.glossary import Glossary
+    from headway.jobs import Columns, Files, translate_lines
+
+    if fast and best:
+        raise UsageError("--fast and --best: choose one")
+    if not 0 <= confidence <= 1:
+        raise UsageError(f"--confidence {confidence}: it must be from 0 to 1")
+    manner: dict[str, Any] = {
+        "beam": 1 if fast else beam, "n_best": n_best, "alignments": alignments, "to": to, "prefix": prefix,
+        "no_repeat": no_repeat, "alpha": alpha, "temperature": temperature, "seed": seed, "best": best,
+        "glossary": Glossary.read(glossary) if glossary else Glossary(),
+    }  # fmt: skip
+    files = Files(input_, output, resume)
+    translator = Translator.load(folder, device, engine, precision)
+    told = translate_lines(translator, files, manner, Columns(n_best, scores, alignments, confidence))
+    if told:
+        print(f"headway: {told}", file=sys.stderr)
+
+
+def score(
+    folder: Annotated[Path, typer.Argument(help="Model folder.")],
+    source: Annotated[Path, Option(help="Source text.")],
+    target: Annotated[Path, Option(help="Its translation, line by line.")],
+    device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
+) -> None:
+    """Score given translations: log-probability, and per piece, one line each."""
+    from headway.api import Translator
+    from headway.reports.testset import read_lines
+
+    sources, targets = read_lines(source), read_lines(target)
+    if len(sources) != len(targets):
+        raise UsageError(f"{source} has {len(sources)} lines and {target} has {len(targets)}; they must be as many")
+    translator = Translator.load(folder, device, "torch")
+    for start in range(0, len(sources), 1000):
+        for one in translator.score(sources[start : start + 1000], targets[start : start + 1000]):
+            print(f"{one.total:.4f}\t{one.total / max(1, len(one.token_scores)):.4f}")

@@ -1,0 +1,47 @@
+"""The model on CUDA in half precision, every step a recorded graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from headway.models import EncoderDecoder
+from headway.search import Beam, Greedy, Hypothesis, Search
+from headway.search.captured import CapturedBeam
+from headway.search.shaping import Shape
+
+
+class CudaEngine:
+    """Greedy and beam search are replayed; whatever else is asked runs as PyTorch runs it."""
+
+    name = "cuda"
+    workers = 1  # one stream keeps the device busy
+
+    def __init__(self, model: EncoderDecoder, precision: str = "bf16") -> None:
+        self.precision = precision
+        self.model = model.to(torch.bfloat16 if precision == "bf16" else torch.float32).eval()
+        self.recorded: dict[Beam, CapturedBeam] = {}
+        self.busy = Lock()  # a recording's tensors serve one batch at a time
+
+    def translate(
+        self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
+    ) -> list[list[Hypothesis]]:
+        source = source.to(self.model.head.weight.device, non_blocking=True)
+        with self.busy:
+            beam = as_beam(search)
+            if beam is None or shapes or beam.limits.shapes(source):
+                return search(self.model, source, shapes)
+            if beam not in self.recorded:
+                self.recorded[beam] = CapturedBeam(self.model, beam)
+            return self.recorded[beam](source)
+
+
+def as_beam(search: Search) -> Beam | None:
+    """Greedy search is a beam of one; other searches have no recording."""
+    if isinstance(search, Greedy):
+        return Beam(size=1, alpha=search.alpha, limits=search.limits)
+    return search if isinstance(search, Beam) else None
