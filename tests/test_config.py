@@ -19,7 +19,7 @@ from headway.parts.feed_forward import FeedForward
 from headway.parts.kernels import Fused, Linear, Linformer, Mixing, Softmax
 from headway.parts.kernels.scores import Score
 from headway.parts.norms import Norm
-from headway.parts.positions import Learned, Position, Tener
+from headway.parts.positions import Learned, Position, Sinusoidal, Tener
 from headway.parts.residuals import Residual
 
 
@@ -149,6 +149,11 @@ def test_a_table_or_a_name() -> None:
         from_dict(Whole, {"several": [{"kind": "part"}, {"kind": "part", "sise": 1}]})
 
 
+def test_a_table_without_a_kind_is_of_the_usual_one() -> None:
+    design = from_dict(EncoderDecoderDesign, {"positions": {"base": 5.0}, "attention": {"scaled": False}})
+    assert (design.positions, design.attention) == (Sinusoidal(base=5.0), Fused(scaled=False))
+
+
 def test_a_byte_order_mark_is_not_an_error(tmp_path: Path) -> None:
     assert load(TextEncoderDesign, written(b"\xef\xbb\xbfwidth = 64\n", tmp_path)).width == 64
 
@@ -161,7 +166,7 @@ WRONG = {
         "positions.kind is 'rope'; choose one of alibi, bucketed, learned, none, rotary, sinusoidal, tener, ",
     ),
     "kind of another type": ("positions = { kind = [1] }", "positions.kind is [1]; choose one of"),
-    "missing kind": ("positions = { base = 5.0 }", "positions.kind is missing; choose one of"),
+    "missing kind": ("encoder_attention = { rank = 5 }", "encoder_attention.kind is missing; choose one of fused, "),
     "a kind inside a kind": (
         'attention = { kind = "softmax", score = { kind = "dots" } }',
         "attention.score.kind is 'dots'; choose one of additive, cosine, dot, scaled_dot",

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.errors import UsageError
@@ -30,6 +30,7 @@ def assert_said(phrases: list[list[int]], ids: list[int]) -> None:
         assert times_said(phrase, ids) >= times, (phrase, ids)
 
 
+@settings(max_examples=60)
 @given(
     phrases=st.lists(PHRASES, min_size=1, max_size=3),
     size=st.integers(1, 5),

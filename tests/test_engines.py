@@ -27,6 +27,7 @@ from headway.engines.native import NativeEngine
 from headway.engines.packing import objection
 from headway.engines.pytorch import TorchEngine
 from headway.errors import UsageError
+from headway.models import EncoderDecoder
 from headway.parts.feed_forward import Gelu, Relu, Swiglu, Swish
 from headway.parts.kernels import Fused, Linear, Linformer, Softmax
 from headway.parts.kernels.scores import Additive, Cosine, Dot
@@ -46,13 +47,13 @@ SEARCHES = [
 ]
 
 DESIGNS: dict[str, EncoderDecoderDesign] = {
-    "paper": EncoderDecoderDesign(width=32, heads=2, encoder_layers=2, decoder_layers=2),
+    "paper": EncoderDecoderDesign(width=32, heads=2, encoder_layers=2, decoder_layers=2, output_bias=True),
     "odd sizes": EncoderDecoderDesign(
         width=30, heads=3, feed_forward=Relu(width=70), encoder_layers=1, decoder_layers=3, tie="none", output_bias=True
     ),
     "modern": EncoderDecoderDesign(
         width=48, heads=6, key_heads=2, feed_forward=Swiglu(), positions=Rotary(), norm=RMSNorm(), residual=Pre(),
-        bias=False, encoder_layers=2, decoder_layers=1, scale_embedding=False,
+        bias=False, encoder_layers=2, decoder_layers=1, scale_embedding=False, output_bias=True,
     ),
     "learned": EncoderDecoderDesign(
         width=64, heads=4, feed_forward=Gelu(), positions=Learned(), residual=Pre(), encoder_layers=3, decoder_layers=2,
@@ -64,7 +65,7 @@ DESIGNS: dict[str, EncoderDecoderDesign] = {
     ),
     "rezero": EncoderDecoderDesign(
         width=32, heads=2, head_width=20, feed_forward=Gelu(tanh=True), positions=Bucketed(), residual=ReZero(),
-        encoder_layers=2, decoder_layers=3, reads=(1, 0, 1),
+        encoder_layers=2, decoder_layers=3, reads=(1, 0, 1), output_bias=True,
     ),
     "no positions": EncoderDecoderDesign(
         width=16, heads=1, positions=NoPositions(), attention=Softmax(score=Dot()), encoder_layers=1, decoder_layers=1,
@@ -86,16 +87,22 @@ UNSUPPORTED = {
 }  # fmt: skip
 
 
-def shaken(model: nn.Module) -> nn.Module:
+def shaken(model: nn.Module) -> None:
     """Nothing is left at a value that would hide a fault, such as a gain of one."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.2 * parameter.abs().mean().clamp(min=0.5) * torch.randn_like(parameter)
-    return model.eval()
+    model.eval()
 
 
-def build_model(design: EncoderDecoderDesign) -> nn.Module:
-    return shaken(design.build(WORDS, WORDS if design.tie == "all" else WORDS - 12))
+def build_model(design: EncoderDecoderDesign) -> EncoderDecoder:
+    """Some outputs end, and some do not."""
+    model = design.build(WORDS, WORDS if design.tie == "all" else WORDS - 12)
+    shaken(model)
+    if model.head.bias is not None:
+        with torch.no_grad():
+            model.head.bias[EOS] = 2 * model.head.weight.std() * design.width**0.5
+    return model
 
 
 def sources(count: int = 7, longest: int = 11) -> Tensor:
@@ -113,14 +120,14 @@ def compiled() -> None:
 
 
 @pytest.fixture(params=DESIGNS)
-def pair(request: pytest.FixtureRequest) -> tuple[nn.Module, NativeEngine]:
+def pair(request: pytest.FixtureRequest) -> tuple[EncoderDecoder, NativeEngine]:
     design = DESIGNS[request.param]
     model = build_model(design)
     return model, NativeEngine(model, design, "fp32")
 
 
 @pytest.fixture
-def paper() -> tuple[EncoderDecoderDesign, nn.Module]:
+def paper() -> tuple[EncoderDecoderDesign, EncoderDecoder]:
     return DESIGNS["paper"], build_model(DESIGNS["paper"])
 
 
@@ -139,7 +146,7 @@ def walk(model: Any, source: Tensor, moves: list[tuple[str, Any]], pieces: list[
 
 
 @torch.inference_mode()
-def test_steps_equal_the_model(pair: tuple[nn.Module, NativeEngine]) -> None:
+def test_steps_equal_the_model(pair: tuple[EncoderDecoder, NativeEngine]) -> None:
     model, engine = pair
     source = sources(5)
     moves = [
@@ -155,7 +162,7 @@ def test_steps_equal_the_model(pair: tuple[nn.Module, NativeEngine]) -> None:
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda s: s.kind)
-def test_searches_equal_the_model(pair: tuple[nn.Module, NativeEngine], search: Greedy | Beam) -> None:
+def test_searches_equal_the_model(pair: tuple[EncoderDecoder, NativeEngine], search: Greedy | Beam) -> None:
     """In the kernel, and in Python over the kernel's steps."""
     model, engine = pair
     source = sources()
@@ -172,7 +179,7 @@ def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]])
         assert ours.token_scores == pytest.approx(theirs.token_scores, rel=1e-4, abs=1e-4)
 
 
-def test_outputs_end_and_are_cut(paper: tuple[EncoderDecoderDesign, nn.Module]) -> None:
+def test_outputs_end_and_are_cut(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
     """The comparison above must have met both; caps are each sentence's own."""
     design, model = paper
     source = sources(64)
@@ -185,7 +192,7 @@ def test_outputs_end_and_are_cut(paper: tuple[EncoderDecoderDesign, nn.Module]) 
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_a_batch_equals_its_sentences_alone(paper: tuple[EncoderDecoderDesign, nn.Module], precision: Any) -> None:
+def test_a_batch_equals_its_sentences_alone(paper: tuple[EncoderDecoderDesign, EncoderDecoder], precision: Any) -> None:
     """To the last bit: no row sees its neighbours."""
     design, model = paper
     engine, source = NativeEngine(model, design, precision), sources(9)
@@ -208,7 +215,7 @@ def test_int8_is_close() -> None:
     assert np.mean(same) > 0.8
 
 
-def test_weights_that_are_not_finite_do_no_harm(paper: tuple[EncoderDecoderDesign, nn.Module]) -> None:
+def test_weights_that_are_not_finite_do_no_harm(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
     design, model = paper
     for value in (float("nan"), float("inf")):
         with torch.no_grad():
@@ -221,7 +228,7 @@ def test_weights_that_are_not_finite_do_no_harm(paper: tuple[EncoderDecoderDesig
 # ---------------------------------------------------------------- what the kernel leaves to others
 
 
-def test_shapes_and_other_searches_step_through_the_kernel(paper: tuple[EncoderDecoderDesign, nn.Module]) -> None:
+def test_shapes_and_other_searches_step_through_the_kernel(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
     design, model = paper
     engine, source = NativeEngine(model, design, "fp32"), sources(3)
     assert_same(engine.translate(source, SEARCHES[1], [Never([7, 9])]), SEARCHES[1](model, source, [Never([7, 9])]))
@@ -250,7 +257,7 @@ def sources_again(count: int) -> Tensor:
 @pytest.mark.parametrize("name", UNSUPPORTED)
 def test_designs_it_cannot_express_run_otherwise(name: str) -> None:
     design = UNSUPPORTED[name]
-    assert name in (objection(design) or "").replace("_", "_")
+    assert name in (objection(design) or "")
     chosen = choose(design.build(WORDS), design)
     assert chosen.engine.name in ("ctranslate2", "torch")
     assert name.split()[0] in chosen.reason
@@ -265,14 +272,14 @@ def test_a_language_model_runs_in_torch() -> None:
     assert chosen.engine.name == "torch" and "encoder-decoder" in chosen.reason
 
 
-def test_weights_it_does_not_know_are_not_ignored(paper: tuple[EncoderDecoderDesign, nn.Module]) -> None:
+def test_weights_it_does_not_know_are_not_ignored(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
     design, model = paper
     model.register_parameter("extra", nn.Parameter(torch.zeros(3)))
     with pytest.raises(Unavailable, match="extra"):
         NativeEngine(model, design, "fp32")
 
 
-def test_wrong_numbers_are_refused(paper: tuple[EncoderDecoderDesign, nn.Module]) -> None:
+def test_wrong_numbers_are_refused(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
     design, model = paper
     engine = NativeEngine(model, design, "fp32")
     with pytest.raises(UsageError, match="outside the model's range"):
@@ -296,7 +303,7 @@ def test_wrong_numbers_are_refused(paper: tuple[EncoderDecoderDesign, nn.Module]
 # ---------------------------------------------------------------- choosing
 
 
-def test_the_kernel_is_chosen_on_a_processor(paper: tuple[EncoderDecoderDesign, nn.Module]) -> None:
+def test_the_kernel_is_chosen_on_a_processor(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
     design, model = paper
     chosen = choose(model, design)
     assert (chosen.engine.name, chosen.engine.precision) == ("native", "int8")
@@ -316,7 +323,7 @@ def forgotten() -> Iterator[None]:
 
 
 def test_without_a_compiler(
-    paper: tuple[EncoderDecoderDesign, nn.Module], monkeypatch: pytest.MonkeyPatch, forgotten: None
+    paper: tuple[EncoderDecoderDesign, EncoderDecoder], monkeypatch: pytest.MonkeyPatch, forgotten: None
 ) -> None:
     design, model = paper
     monkeypatch.setenv("PATH", "")
@@ -372,9 +379,9 @@ def test_processes_that_build_at_once_share_one_build(tmp_path: Path) -> None:
     (tmp_path / "kernel" / "native.cpp").write_text(TOY)
     environment = os.environ | {"HEADWAY_CACHE": str(tmp_path / "cache")}
     command = [sys.executable, "-c", BUILD, str(tmp_path / "kernel")]
-    running = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    running = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     names = {process.communicate(timeout=120)[0].strip() for process in running}
-    assert [process.returncode for process in running] == [0, 0, 0]
+    assert [process.returncode for process in running] == [0, 0]
     assert names == {str(path) for path in (tmp_path / "cache" / "kernels").glob("*.so*") if path.suffix != ".lock"}
 
 
@@ -468,7 +475,7 @@ def test_batches_hold_every_sentence_once() -> None:
         assert len(batch) <= 16 and (len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= 300)
 
 
-def test_a_job_equals_its_sentences(paper: tuple[EncoderDecoderDesign, nn.Module]) -> None:
+def test_a_job_equals_its_sentences(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
     design, model = paper
     engine = NativeEngine(model, design, "int8", workers=2)
     sentences = [row[row != PAD].tolist() for row in sources(50)]
@@ -479,7 +486,7 @@ def test_a_job_equals_its_sentences(paper: tuple[EncoderDecoderDesign, nn.Module
     assert [outputs[0].ids[0] for outputs in first] == [10 + i for i in range(50)]
 
 
-def test_four_threads_share_a_model(paper: tuple[EncoderDecoderDesign, nn.Module]) -> None:
+def test_four_threads_share_a_model(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
     design, model = paper
     engine = NativeEngine(model, design, "int8", workers=4)
     batches = [sources(5) for _ in range(40)]
@@ -504,7 +511,7 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_memory_stays_flat(paper: tuple[EncoderDecoderDesign, nn.Module]) -> None:
+def test_memory_stays_flat(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
     """Over two thousand sentences, searches that are dropped half-way, and models that come and go."""
     design, model = paper
     engine = NativeEngine(model, design, "int8")

@@ -48,6 +48,7 @@ class Design:
     bias: bool = True  # biases in attention and feed-forward layers
     scale_embedding: bool = True  # multiply embeddings by the root of the width
     output_bias: bool = False  # a bias for every piece of the vocabulary
+    initial_gain: float = 1.0  # below 1: values, outputs and feed-forward layers begin smaller, which eases post-norm
     longest: int = 1024  # longest sequence, for learned positions and linformer
 
     def __post_init__(self) -> None:
@@ -62,6 +63,7 @@ class Design:
             )
         check_share("dropout", self.dropout)
         check_share("attention_dropout", self.attention_dropout)
+        check_range("initial_gain", self.initial_gain, 0, 10)
 
     def size(self, encoder_layers: int = 0, decoder_layers: int = 0) -> Size:
         return Size(
@@ -73,6 +75,9 @@ class Design:
             decoder_layers=decoder_layers,
             longest=self.longest,
         )
+
+    def gain(self, size: Size, decoder: bool) -> float:
+        return self.initial_gain * self.residual.gain(size, decoder)
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ class EncoderDecoderDesign(Design):
         encoder = encoder_stack(self, size, self.encoder_layers, self.encoder_attention or self.attention)
         decoder = decoder_stack(self, size, self.cross_attention)
         model = EncoderDecoder(embeddings, encoder, decoder, head, self.read_layers())
-        initialise(model, {encoder: self.residual.gain(size, False), decoder: self.residual.gain(size, True)})
+        initialise(model, {encoder: self.gain(size, False), decoder: self.gain(size, True)})
         return model
 
     def vocabularies(self, source: int, target: int) -> tuple[tuple[Embedding, Embedding], VocabularyHead]:
@@ -154,7 +159,7 @@ class LanguageModelDesign(Design):
         embedding = Embedding(vocabulary, self.width, self.scale_embedding)
         stack = encoder_stack(self, size, self.layers, self.attention)
         model = LanguageModel(embedding, stack, output_head(embedding, self.tie, self.output_bias), self.memory)
-        initialise(model, {stack: self.residual.gain(size, True)})
+        initialise(model, {stack: self.gain(size, True)})
         return model
 
 
@@ -175,7 +180,7 @@ class TextEncoderDesign(Design):
         size = self.size(encoder_layers=self.layers)
         stack = encoder_stack(self, size, self.layers, self.attention)
         model = TextEncoder(Embedding(vocabulary, self.width, self.scale_embedding), stack)
-        initialise(model, {stack: self.residual.gain(size, False)})
+        initialise(model, {stack: self.gain(size, False)})
         return model
 
 

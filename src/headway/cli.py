@@ -7,10 +7,12 @@ import sys
 import traceback
 from pathlib import Path
 from tempfile import gettempdir
+from typing import Any
 
 import typer
 
 from headway.commands.compare import compare
+from headway.commands.demo import demo
 from headway.commands.evaluate import evaluate
 from headway.commands.plot import plot
 from headway.commands.train import train
@@ -24,8 +26,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (train, translate, evaluate, compare, score, plot):
+for command in (demo, train, translate, evaluate, compare, score, plot):
     app.command(command.__name__.rstrip("_"))(command)
+
+# newer typers carry a click of their own, so the class is found by way of typer
+WrongUse: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 def main() -> None:
@@ -38,16 +43,14 @@ def main() -> None:
 
 
 def run() -> int:
-    import click
-
     try:
         code = app(standalone_mode=False)
         return code if isinstance(code, int) else 0
     except HeadwayError as error:
         return complain(one_line(error), error.exit_code)
-    except click.ClickException as error:
+    except WrongUse as error:
         return complain(f"{error.format_message()} (see headway --help)", 2)
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         return complain("stopped", STOPPED_BY_SIGINT)
     except BrokenPipeError:
         raise

@@ -73,11 +73,26 @@ def _value(text: str) -> Any:
 
 def from_dict(kind: type[Config] | UnionType, table: Mapping[str, Any], where: str = "configuration") -> Config:
     """Check a table and make the dataclass of it. By way of JSON, whose strict rules let "yes" be no boolean."""
+    table = _with_kinds(kind, table)
     _check_names(kind, table, where, ())
     try:
         return _adapter(kind).validate_json(json.dumps(table, default=str), strict=True)
     except ValidationError as error:
         raise UsageError(f"{where}: {_first_line(kind, table, error)}") from None
+
+
+def _with_kinds(kind: Any, table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table that names no kind is of its field's default kind: `model.width = 128` alone is enough."""
+    filled = dict(table)
+    if not dataclasses.is_dataclass(kind):
+        return filled
+    for one in dataclasses.fields(kind):
+        value, usual = filled.get(one.name), one.default
+        if isinstance(value, Mapping) and dataclasses.is_dataclass(usual):
+            usual_kind = getattr(usual, "kind", None)
+            named = value if "kind" in value or usual_kind is None else {"kind": usual_kind, **value}
+            filled[one.name] = _with_kinds(type(usual), named) if named.get("kind") == usual_kind else named
+    return filled
 
 
 @cache
@@ -88,7 +103,7 @@ def _adapter(kind: Any) -> TypeAdapter:
 def _first_line(kind: Any, table: Mapping[str, Any], error: ValidationError) -> str:
     """Say the first problem in one line, with the kinds of unions left out of the path."""
     problems = error.errors(include_url=False)
-    kinds = {member.__name__: _kind(member) for member in _all_dataclasses(kind)}
+    kinds = {(member.__name__, _kind(member)) for member in _all_dataclasses(kind)}
     problem = next((one for one in problems if _concerns(one["loc"], table, kinds)), problems[0])
     names = [str(part) for part in problem["loc"]]
     known = {name for member in _all_dataclasses(kind) for name in _hints(member)}
@@ -100,14 +115,15 @@ def _first_line(kind: Any, table: Mapping[str, Any], error: ValidationError) -> 
     return f"{path} is {given!r}: {message[:1].lower()}{message[1:]}"
 
 
-def _concerns(place: tuple[int | str, ...], value: Any, kinds: Mapping[str, str | None]) -> bool:
+def _concerns(place: tuple[int | str, ...], value: Any, kinds: set[tuple[str, str | None]]) -> bool:
     """A value is tried as every member of a union; only the complaints of the member it names are about it."""
+    members = {name for name, _ in kinds}
     for part in place:
         try:
             value = value[part]
         except (KeyError, IndexError, TypeError):
             named = value.get("kind") if isinstance(value, Mapping) else None
-            if kinds.get(str(part), named) != named:
+            if named is not None and part in members and (part, named) not in kinds:
                 return False
     return True
 
@@ -275,7 +291,8 @@ def schema(kind: type[Any] | UnionType) -> dict[str, Any]:
     whole = _adapter(kind).json_schema()
     tables = {whole.get("title"): whole} | whole.get("$defs", {})
     for member in _all_dataclasses(kind):
-        table = tables[member.__name__]
+        long_name = f"{member.__module__}.{member.__name__}".replace(".", "__")  # where two have one name
+        table = tables.get(long_name) or tables[member.__name__]
         table["additionalProperties"] = False
         for name, entry in table["properties"].items():
             entry |= {"description": comment} if (comment := field_comments(member).get(name)) else {}

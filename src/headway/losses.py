@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -12,7 +13,8 @@ from torch.nn import functional as F
 from headway.text.vocabulary import PAD
 
 
-class Loss(NamedTuple):
+@dataclass(frozen=True)
+class Loss:
     """Sums over the real tokens of a batch."""
 
     total: Float[Tensor, ""]  # what is minimised

@@ -49,10 +49,7 @@ def propose(given: dict[str, Any], pairs: int, device: torch.device) -> dict[str
     }
     if not {"steps", "epochs", "minutes"} & given.get("training", {}).keys():
         training["epochs"] = EPOCHS
-    proposed: dict[str, Any] = {"training": training}
-    if "model" not in given:
-        proposed["model"] = model_for(tier)
-    return merge(proposed, given)
+    return merge({"training": training, "model": model_for(tier)}, given)
 
 
 def batch_for(tier: Tier, pairs: int, device: torch.device) -> dict[str, Any]:

@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 from headway import config
 from headway.card import CardFacts, DataFile, Score, card
-from headway.folder import write_model
+from headway.errors import UsageError
+from headway.folder import CONFIG, FACTS, write_model
 from headway.machine import half_is_fast
 from headway.metrics import measure
 from headway.run import Run
 from headway.tasks.translation import TranslationTask
+from headway.training import files
 from headway.training.checkpoint import Checkpoints, hash_of
 from headway.training.engine import CapturedEngine, Engine, seed_of
 from headway.training.events import Ended, Event, Noted, Planned, Validated
-from headway.training.job import Job, Progress
+from headway.training.job import Job
 from headway.training.log import Log
-from headway.training.loop import train
+from headway.training.loop import drain, train
 from headway.training.optimiser import Update
 from headway.training.ranks import Ranks
+from headway.training.rehearsal import Pace, rehearse
 from headway.training.saver import Saver
 from headway.training.settings import Training
 from headway.training.signals import StopRequest
-from headway.training.weights import load_weights
+from headway.training.weights import weights_of
 from headway.version import versions
 
-REHEARSALS = 4  # steps timed before a run
-SHARE_OF_CLOCK = 0.92  # of the minutes given; the rest is for validation and saving
+SHARE_OF_CLOCK = 0.92  # of the minutes given; the rest is for saving and for noise
+VALIDATIONS = 20  # in a run
+SHARE_OF_VALIDATION = 0.15  # of the minutes given, at most
 CAPTURED_WIDTH = 512  # wider models keep a GPU busy without captured graphs
-CHECKPOINT_SECONDS = 300
 
 
 class Trainer:
@@ -43,7 +48,7 @@ class Trainer:
 
     def __init__(self, run: Run, folder: Path, device: torch.device, ranks: Ranks, command: str = "") -> None:
         self.folder, self.device, self.ranks, self.command = folder, device, ranks, command
-        self.task: TranslationTask = run.prepare(folder)
+        self.task: TranslationTask = ranks.in_turn(lambda: run.prepare(folder))
         self.run = replace(run, training=settled(run.training, device))
         self.job = self.assemble()
         self.seconds_per_step = 0.0
@@ -55,19 +60,18 @@ class Trainer:
         training = self.run.training
         torch.manual_seed(seed_of(self.run.seed, 0))
         model = self.task.build().to(self.device).train()
-        optimiser = training.optimiser.build(model, training.learning_rate)
-        update = Update(optimiser, training.clip, half=training.precision == "fp16")
-        objective: nn.Module = self.ranks.wrap(self.task.objective(model), self.device)
-        if training.compile:
-            objective = torch.compile(objective, dynamic=False)  # pyright: ignore[reportAssignmentType]
-        engine = self.engine_kind()(objective, update, training.precision, self.device)
-        checkpoints = Checkpoints(
-            self.folder / "state", training.keep_last, training.keep_best, hash_of(config.dump(self.run.model))
+        objective = self.ranks.wrap(self.task.objective(model), self.device, training.shard)
+        update = Update(
+            training.optimiser.build(model, training.learning_rate), training.clip, half=training.precision == "fp16"
         )
-        width = self.run.model.width
+        if training.compile:
+            objective = cast("nn.Module", torch.compile(objective, dynamic=False))
+        engine = self.engine_kind()(objective, update, training.precision, self.device)
+        content = hash_of(config.dump(self.run.model) + self.task.fingerprint)
+        checkpoints = Checkpoints(self.folder / "state", training.keep_last, training.keep_best, content)
         return Job(
-            self.task, model, engine, training.averaging.build(), Saver(checkpoints), training, self.run.seed, 0, width,
-            self.ranks,
+            self.task, model, engine, training.averaging.build(), Saver(checkpoints), training, self.run.seed, 0,
+            self.run.model.width, self.ranks,
         )  # fmt: skip
 
     def engine_kind(self) -> type[Engine]:
@@ -75,54 +79,49 @@ class Trainer:
         captured = self.device.type == "cuda" and training.graphs and training.batch.shapes == "bounded"
         return CapturedEngine if captured and narrow and self.ranks.world == 1 and not training.compile else Engine
 
-    def plan(self) -> Planned:
-        """Take up the newest checkpoint, or rehearse and decide how long to train."""
-        job = self.job
-        before = job.saver.checkpoints.newest()
+    def plan(self) -> Iterator[Event]:
+        """Take up the newest checkpoint, if there is one, and decide how long to train."""
+        job, before = self.job, self.job.saver.checkpoints.newest()
+        notes = drain(job.saver.checkpoints.notes)
         if before is not None:
+            self.check(before.configuration)
             job.restore(before)
-            job.total = self.run.training.steps or int(before.facts["total"])
-        else:
-            job.total = self.decide_total()
-            self.run = replace(self.run, training=with_steps(self.run.training, job.total, self.seconds_per_step))
-            self.write_config()
-        job.settings = self.run.training
-        return Planned(job.progress.step, job.total, self.facts())
+            notes += [note] if (note := job.changes(before)) else []
+        self.run = replace(self.run, training=self.decided(self.run.training))
+        job.settings, job.total = self.run.training, self.run.training.steps or 0
+        self.write_config()
+        yield Planned(job.progress.step, job.total, self.facts())
+        yield from (Noted(job.progress.step, note) for note in notes)
 
-    def decide_total(self) -> int:
-        training = self.run.training
+    def check(self, configuration: str) -> None:
+        if configuration != self.job.saver.checkpoints.configuration:
+            raise UsageError(
+                f"{self.folder} holds a run with another model or other training text: the files have changed "
+                "since it began; put them back, or give another --out"
+            )
+
+    def decided(self, training: Training) -> Training:
+        """A budget that repeats: steps, not epochs or minutes."""
+        most = VALIDATIONS
         if training.steps is not None:
-            return training.steps
-        if training.epochs is not None:
+            steps = training.steps
+        elif training.epochs is not None:
             per_step = training.accumulate * self.ranks.world
-            return max(1, round(training.epochs * self.task.stream(0, 1).count(0) / per_step))
-        assert training.minutes is not None
-        self.seconds_per_step = self.rehearse()
-        clock = training.minutes * 60 * SHARE_OF_CLOCK
-        return max(1, int(self.ranks.sum(clock / self.seconds_per_step, self.device) / self.ranks.world))
+            steps = max(1, round(training.epochs * self.task.stream(0, 1).count(0) / per_step))
+        else:
+            steps, most = self.in_minutes(training.minutes or 1.0)
+        every = training.validate_every or max(1, steps // most)
+        return replace(training, steps=steps, epochs=None, minutes=None, validate_every=every)
 
-    def rehearse(self) -> float:
-        """Time a few steps, then put everything back as it was."""
-        job = self.job
-        weights = {name: tensor.clone() for name, tensor in job.weights().items()}
-        stream = self.task.stream(self.ranks.rank, self.ranks.world).iterate(Progress().cursor)
-        steps = REHEARSALS if self.device.type == "cpu" else 40
-        took = []
-        for step in range(steps):
-            some = [next(stream) for _ in range(job.settings.accumulate)]
-            begun = time.monotonic()
-            numbers = job.engine.step([b.to(self.device) for b in some], seed_of(job.seed, step), 0.0, some[0].tokens)
-            numbers.tolist()
-            took.append(time.monotonic() - begun)
-        stream.close()  # pyright: ignore[reportAttributeAccessIssue]
-        load_weights(job.model, weights)
-        for held in job.engine.update.optimiser.state.values():
-            for tensor in held.values():
-                tensor.zero_()
-        later = sorted(took[steps // 4 :])
-        return sum(later[: max(1, len(later) * 3 // 4)]) / max(1, len(later) * 3 // 4)
+    def in_minutes(self, minutes: float) -> tuple[int, int]:
+        """How many steps, and how many validations, fit into this time."""
+        progress, clock = self.job.progress, minutes * 60 * SHARE_OF_CLOCK
+        pace = Pace(progress.seconds / progress.step, 0.0) if progress.step else rehearse(self.job)
+        most = max(1, min(VALIDATIONS, int(SHARE_OF_VALIDATION * clock / max(pace.validation, 1e-9))))
+        self.seconds_per_step = pace.step
+        return max(1, int((clock - most * pace.validation) / pace.step)), most
 
-    def facts(self) -> dict[str, object]:
+    def facts(self) -> dict[str, Any]:
         parameters = sum(p.numel() for p in self.job.model.parameters())
         facts = self.task.facts() | {
             "parameters": parameters,
@@ -134,36 +133,31 @@ class Trainer:
         return facts | ({"seconds_per_step": round(self.seconds_per_step, 4)} if self.seconds_per_step else {})
 
     def write_config(self) -> None:
-        if self.ranks.first:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / "config.toml").write_text(config.dump(self.run), encoding="utf-8")
+        """Before the first step: a run that is killed at once begins again as the same run."""
+        path, text = self.folder / CONFIG, config.dump(self.run)
+        if self.ranks.first and not (path.exists() and path.read_text(encoding="utf-8") == text):
+            files.replace_text(path, text)
 
     # ------------------------------------------------------------ during
 
-    def events(self, stop: StopRequest) -> Iterator[Event]:
-        """Train. Every event is logged before it is shown."""
-        planned = self.plan()
+    def events(self, stop: StopRequest, notes: Iterable[str] = ()) -> Iterator[Event]:
+        """Train. Every event is logged before it is shown; `notes` are logged with them."""
+        first = [*self.plan(), *(Noted(self.job.progress.step, note) for note in notes)]
+        stop.patient = True
         if not self.ranks.first:
             yield from train(self.job, stop)
             return
         with self.job.saver.checkpoints, Log(self.folder, self.job.progress.step) as log:
-            for event in self.publishing(planned, stop):
+            for event in chain(first, self.publishing(stop)):
                 log.add(event)
                 yield event
 
-    def publishing(self, planned: Planned, stop: StopRequest) -> Iterator[Event]:
-        yield planned
-        for note in self.job.saver.checkpoints.notes:
-            yield Noted(self.job.progress.step, note)
-        self.job.saver.checkpoints.notes.clear()
-        latest: Validated | None = None
+    def publishing(self, stop: StopRequest) -> Iterator[Event]:
         for event in train(self.job, stop):
-            if isinstance(event, Validated):
-                latest = event
-                if event.best:
-                    self.publish(event)
+            if isinstance(event, Validated) and event.best:
+                self.publish(event)
             if isinstance(event, Ended):
-                event = replace(event, scores=latest.scores if latest else {})
+                event = replace(event, scores=published_scores(self.folder))
             yield event
 
     # ------------------------------------------------------------ after
@@ -172,7 +166,7 @@ class Trainer:
         """Write the model folder: the averaged weights of this step."""
         write_model(
             self.folder,
-            {name: tensor.cpu() for name, tensor in self.job.published().items()},
+            {name: tensor.cpu() for name, tensor in weights_of(self.job.mirror).items()},
             config.dump(self.run),
             {"task": self.run.task.kind, "step": validated.step, "scores": validated.scores},
             self.task.save,
@@ -217,15 +211,9 @@ def settled(training: Training, device: torch.device) -> Training:
     return replace(training, precision=precision)
 
 
-def with_steps(training: Training, total: int, seconds_per_step: float) -> Training:
-    """A budget that repeats: steps, not minutes. Validations about twenty times, checkpoints about every five minutes."""
-    often = max(1, total // 20)
-    by_clock = int(CHECKPOINT_SECONDS / seconds_per_step) if seconds_per_step else often
-    return replace(
-        training,
-        steps=total,
-        epochs=None,
-        minutes=None,
-        validate_every=training.validate_every or often,
-        checkpoint_every=training.checkpoint_every or max(1, min(often, by_clock) if seconds_per_step else often),
-    )
+def published_scores(folder: Path) -> dict[str, float]:
+    """Of the model that lies in the folder: the best one, which need not be the last."""
+    try:
+        return json.loads((folder / FACTS).read_bytes())["scores"]
+    except (OSError, ValueError, KeyError):
+        return {}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import gzip
-import io
 import lzma
 import os
 import stat
 import zlib
 from collections.abc import Callable
+from io import BufferedReader, FileIO, RawIOBase
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -36,23 +36,23 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def open_bytes(path: Path) -> io.BufferedReader:
+def open_bytes(path: Path) -> BufferedReader:
     """A stream of a file's bytes, unpacked if it is gz, xz or zst (told by its first bytes, not its name)."""
     plain = open_regular(path)
     start = plain.peek(8)
     for magic, unpack in UNPACKERS.items():
         if start.startswith(magic):
-            return io.BufferedReader(Unpacked(path, plain, unpack(plain)), PIECE)
+            return BufferedReader(Unpacked(path, plain, unpack(plain)), PIECE)
     return plain
 
 
-def open_regular(path: Path) -> io.BufferedReader:
+def open_regular(path: Path) -> BufferedReader:
     """Open a regular file, or say in one line why it cannot be read. A pipe is refused, not waited for."""
     try:
         kind = os.stat(path).st_mode
         if not stat.S_ISREG(kind):
             raise UsageError(f"{path}: {_say_kind(kind)}; give a regular file, it is read more than once")
-        return open(path, "rb", buffering=PIECE)
+        return BufferedReader(FileIO(path), PIECE)
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: {_say_reason(error)}") from None
 
@@ -81,10 +81,10 @@ def _say_reason(error: OSError | ValueError) -> str:
     return reasons.get(error.errno or 0, f"cannot be read: {error.strerror or error}")
 
 
-class Unpacked(io.RawIOBase):
+class Unpacked(RawIOBase):
     """The unpacked bytes of an archive; a cut-off archive or a bomb ends in one clear line."""
 
-    def __init__(self, path: Path, packed: io.BufferedReader, stream: Readable) -> None:
+    def __init__(self, path: Path, packed: BufferedReader, stream: Readable) -> None:
         self.path, self.packed, self.stream = path, packed, stream
         self.limit = max(ALWAYS_ALLOWED, LARGEST_RATIO * os.fstat(packed.fileno()).st_size)
         self.size = 0
@@ -123,7 +123,7 @@ class DamagedError(Exception):
 class Zst:
     """Unpack zst frames, piece by piece; the library's own stream takes a cut-off file for a whole one."""
 
-    def __init__(self, packed: io.BufferedReader) -> None:
+    def __init__(self, packed: BufferedReader) -> None:
         try:
             import zstandard
         except ImportError:
@@ -155,11 +155,11 @@ class Zst:
         return text
 
 
-def _gz(packed: io.BufferedReader) -> Readable:
+def _gz(packed: BufferedReader) -> Readable:
     return gzip.GzipFile(fileobj=packed)
 
 
-UNPACKERS: dict[bytes, Callable[[io.BufferedReader], Readable]] = {
+UNPACKERS: dict[bytes, Callable[[BufferedReader], Readable]] = {
     b"\x1f\x8b": _gz,
     b"\xfd7zXZ\x00": lzma.LZMAFile,
     b"\x28\xb5\x2f\xfd": Zst,

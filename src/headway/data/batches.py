@@ -160,6 +160,7 @@ class Batches:
         self.order = _order(store, seed, weights)
         source, target = store.facts.longest
         self._busy = Lock()  # a resampler may remember words, and windows are made ahead
+        self._batches_in: dict[tuple[int, int], int] = {}  # of the windows made so far, by epoch and number
         longest = max(source, target + 1)
         if longest > settings.tokens:
             raise UsageError(
@@ -183,6 +184,11 @@ class Batches:
         window = self._window(Cursor(epoch))
         return round(len(window.plan) * self.order.examples_in(epoch) / len(window.examples))
 
+    def passed(self, cursor: Cursor) -> float:
+        """How many times the batches before the cursor go through the corpus."""
+        inside = cursor.batch / max(1, self._batches_in.get((cursor.epoch, cursor.window), 1))
+        return cursor.epoch + (cursor.window + inside) / max(1, self.order.windows_in(cursor.epoch))
+
     def _slots(self, cursor: Cursor) -> Generator[Slot]:
         """The order of all batches. While one window is used, the next is made."""
         here = self.order.settle(cursor)
@@ -199,7 +205,9 @@ class Batches:
     def _window(self, cursor: Cursor) -> Window:
         examples, source, target = self._read(cursor)
         rng = seeded(self.seed, PACKING, cursor.epoch, cursor.window)
-        return Window(examples, source, target, self.packing.pack(_lengths(source, target), rng))
+        plan = self.packing.pack(_lengths(source, target), rng)
+        self._batches_in[cursor.epoch, cursor.window] = len(plan)
+        return Window(examples, source, target, plan)
 
     def _read(self, cursor: Cursor) -> tuple[Integer[np.ndarray, " n"], Ragged, Ragged]:
         """The examples of a window and their text, resampled."""

@@ -126,11 +126,9 @@ def complain(path: Path, number: int, detail: str) -> NoReturn:
 
 def parallel(source: Path, target: Path, invalid: Invalid = "error") -> Iterator[Row]:
     """Line n of one file beside line n of the other; different lengths are refused, with both counts."""
-    left, right = lines(source, invalid), lines(target, invalid)
-    for count, (ours, theirs) in enumerate(zip_longest(left, right)):
+    for ours, theirs in zip_longest(lines(source, invalid), lines(target, invalid)):
         if ours is None or theirs is None:
-            more = 1 + sum(1 for _ in left) + sum(1 for _ in right)  # one of the two has ended
-            refuse_counts(source, target, count + more * (ours is not None), count + more * (theirs is not None))
+            refuse_counts(source, target, count_lines(source), count_lines(target))
         yield Row(ours.number, ours.text, theirs.text, ours.problem or theirs.problem)
 
 

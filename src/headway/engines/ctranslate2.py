@@ -114,7 +114,7 @@ def digest(design: Design, tensors: Mapping[str, Tensor]) -> str:
     found = hashlib.sha256(repr(design).encode())
     for name, tensor in sorted(tensors.items()):
         found.update(name.encode())
-        found.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        found.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().data)
     return found.hexdigest()[:20]
 
 

@@ -56,7 +56,9 @@ def translate_all(
         return engine.translate(padded([sentences[i] for i in places]), search, shapes(places) if shapes else ())
 
     results: list[list[Hypothesis]] = [[] for _ in sentences]
-    for places, outputs in zip(batches, spread(translate, batches, min(engine.workers, len(batches))), strict=True):
+    for places, outputs in zip(
+        batches, spread(translate, batches, min(engine.workers, len(batches) or 1)), strict=True
+    ):
         for place, output in zip(places, outputs, strict=True):
             results[place] = output
     return results

@@ -29,8 +29,13 @@ class NativeRows:
     """Rows being written, for searches in Python. They give their state back when they are forgotten."""
 
     def __init__(self, engine: NativeEngine) -> None:
-        self.state = engine.take()
+        self.state, self.begun = engine.take(), False
         weakref.finalize(self, engine.give, self.state)
+
+    def begin(self, count: int) -> None:
+        """A search may begin with several rows to a sentence."""
+        if count > self.state.rows and count % self.state.rows == 0:
+            self.select(torch.arange(self.state.rows).repeat_interleave(count // self.state.rows))
 
     def select(self, rows: Int[Tensor, "n"]) -> None:
         self.state.select(rows.numpy())
@@ -90,6 +95,9 @@ class NativeEngine:
         return rows
 
     def step(self, last: Int[Tensor, "n"], rows: NativeRows) -> Float[Tensor, "n v"]:
+        if not rows.begun:
+            rows.begin(len(last))
+            rows.begun = True
         logits = torch.empty(len(last), self.words)
         rows.state.step(last.numpy(), logits.numpy())
         return logits

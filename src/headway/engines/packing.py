@@ -82,7 +82,8 @@ def pack(design: Design, tensors: Mapping[str, Tensor], precision: Precision) ->
     reason = objection(design)
     if reason is not None or not isinstance(design, EncoderDecoderDesign):
         raise Unavailable(reason or "")
-    return Packing(design, tensors, precision).run()
+    with torch.no_grad():
+        return Packing(design, tensors, precision).run()
 
 
 class Packing:
@@ -239,7 +240,6 @@ class Packing:
     def rotates(self) -> bool:
         return isinstance(self.design.positions, Rotary)
 
-    @torch.no_grad()
     def positions(self, side: str) -> Iterator[Tensor | None]:
         """What is added to embeddings, how far heads are turned, and what distances add to scores."""
         scheme = self.design.positions.build(self.size)

@@ -7,11 +7,14 @@ from pathlib import Path
 
 from headway.architecture import EncoderDecoderDesign
 from headway.errors import UsageError
+from headway.exchange.agreement import STEPS, Engine
 from headway.exchange.extras import extra
 from headway.exchange.folding import Exportable, with_plain_attention
 from headway.exchange.layout import State
 from headway.exchange.specification import specification
+from headway.exchange.trained import Trained
 from headway.parts.kernels import Fused
+from headway.tasks.translation import Tokenizers
 from headway.text.vocabulary import BOS, EOS, UNK
 
 QUANTIZATIONS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32")
@@ -46,6 +49,37 @@ def convert(
     out_dir.mkdir(parents=True, exist_ok=True)
     spec.save(str(out_dir))
     return out_dir
+
+
+def write_ctranslate2(trained: Trained, folder: Path, quantization: str | None) -> None:
+    """The model and the tokenisers, which CTranslate2 itself does not use."""
+    convert(trained.design, trained.tensors, *trained.pieces(), folder, quantization)
+    Tokenizers(trained.source, trained.target).save(folder)
+
+
+def open_ctranslate2(folder: Path, trained: Trained) -> Engine:
+    """The model as CTranslate2 runs it, greedily. Weights of fewer bits are used as they are."""
+    import ctranslate2
+
+    source, target = (different(side) for side in trained.pieces())
+    ids = {piece: i for i, piece in enumerate(target)}
+    options = {"beam_size": 1, "max_length": STEPS, "include_prompt_in_result": False}
+    if not isinstance(trained.design, EncoderDecoderDesign):
+        generator = ctranslate2.Generator(str(folder))
+
+        def go_on(sources: list[list[int]]) -> list[list[int]]:
+            prompts = [[target[i] for i in (BOS, *one)] for one in sources]
+            return [[ids[piece] for piece in one.sequences[0]] for one in generator.generate_batch(prompts, **options)]
+
+        return go_on
+    translator = ctranslate2.Translator(str(folder))
+
+    def translate(sources: list[list[int]]) -> list[list[int]]:
+        pieces = [[source[i] for i in one] for one in sources]
+        found = translator.translate_batch(pieces, beam_size=1, max_decoding_length=STEPS, min_decoding_length=0)
+        return [[ids[piece] for piece in one.hypotheses[0]] for one in found]
+
+    return translate
 
 
 def different(pieces: Sequence[str]) -> list[str]:

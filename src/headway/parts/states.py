@@ -117,6 +117,24 @@ class Fixed(State):
             self.held = Keys(k, v, self.held.pos)
 
 
+class Indexed(Fixed):
+    """Hypotheses change places by an index of who wrote what, not by moving keys; kernels must follow `origin`."""
+
+    origin: Int[Tensor, "n room"]
+
+    def read(self, project: Callable[[], Keys]) -> Keys:
+        new = project()
+        rows = torch.arange(len(new.k), device=new.k.device)[:, None]
+        if self.held is None:
+            self.origin = rows.repeat(1, self.room)
+        held = super().read(lambda: new)
+        self.origin.scatter_(1, new.pos.expand(len(rows), -1), rows.expand(-1, new.pos.size(1)))
+        return held
+
+    def select(self, rows: Int[Tensor, "n"]) -> None:
+        self.origin.copy_(self.origin.index_select(0, rows))
+
+
 class Once(State):
     """Cross-attention while decoding: the source is projected one time."""
 

@@ -26,8 +26,8 @@ class Demands:
     lengths: Int[Tensor, "b p"]
     times: Int[Tensor, "b p"]
 
-    @classmethod
-    def of(cls, phrases: Sequence[Phrases], cap: Int[Tensor, "b"]) -> Demands:
+    @staticmethod
+    def of(phrases: Sequence[Phrases], cap: Int[Tensor, "b"]) -> Demands:
         check(phrases, cap.tolist())
         counted = [Counter(tuple(phrase) for phrase in of_one) for of_one in phrases]
         most = max(1, *(len(one) for one in counted))
@@ -36,7 +36,7 @@ class Demands:
         flat = flat if flat.size(1) else flat.new_full((len(flat), 1), NOWHERE)
         times = [[one[phrase] for phrase in row] for one, row in zip(counted, spread, strict=True)]
         pieces = flat.view(len(phrases), most, -1).to(cap.device)
-        return cls(pieces, (pieces != NOWHERE).sum(-1), torch.tensor(times, device=cap.device))
+        return Demands(pieces, (pieces != NOWHERE).sum(-1), torch.tensor(times, device=cap.device))
 
     @property
     def size(self) -> Int[Tensor, "b"]:

@@ -24,8 +24,8 @@ class Pool:
     scores: Float[Tensor, "b k"]  # totals made comparable between lengths
     count: Int[Tensor, "b"]  # how many have finished, kept or not
 
-    @classmethod
-    def empty(cls, draft: Draft, keep: int) -> Pool:
+    @staticmethod
+    def empty(draft: Draft, keep: int) -> Pool:
         sentences, _, longest = draft.ids.shape
         nothing = draft.weights.new_full((sentences, keep), -torch.inf)
         return Pool(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,21 +11,21 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headway.architecture import EncoderDecoderDesign
-from headway.data import store
 from headway.data.batches import Batches
-from headway.data.corpus import Pair, content_key, dev_pairs, train_pairs
-from headway.data.counts import Counts
+from headway.data.corpus import Pair
 from headway.errors import UsageError
 from headway.losses import chunked
 from headway.metrics import choose, measure
 from headway.models import EncoderDecoder
 from headway.search import Beam, Greedy
 from headway.tasks.base import Setup
+from headway.tasks.material import Material, Tokenizers
 from headway.text.sampling import Resampler
-from headway.text.tokenizer import Tokenizer, load
 from headway.text.vocabulary import BOS, EOS
 from headway.training.task import Stream, Validation
 from headway.translating import packs, pad_rows
+
+__all__ = ["Tokenizers", "Translation", "TranslationTask"]
 
 
 @dataclass(frozen=True)
@@ -36,81 +35,10 @@ class Translation:
     kind: Literal["translation"] = "translation"
 
     def prepare(self, setup: Setup) -> TranslationTask:
-        """Learn or load the tokenisers, encode the corpus once, keep the validation pairs."""
+        """Learn or find the pieces, the encoded corpus, the validation pairs."""
         if not isinstance(setup.design, EncoderDecoderDesign):
             raise UsageError(f"translation needs a model that reads and writes, not {setup.design.kind}")
-        tokenizers = Tokenizers.of(setup)
-        return TranslationTask(setup, tokenizers, encoded(setup, tokenizers), dev_pairs(setup.data, setup.seed))
-
-
-@dataclass(frozen=True)
-class Tokenizers:
-    """Source and target, often one and the same."""
-
-    source: Tokenizer
-    target: Tokenizer
-
-    @classmethod
-    def of(cls, setup: Setup) -> Tokenizers:
-        """Those in the folder, or new ones learned from the training text and saved there at once."""
-        try:
-            return cls.load(setup.folder, trusted=True)
-        except UsageError:
-            made = learn(setup)
-            made.save(setup.folder)
-            return made
-
-    @classmethod
-    def load(cls, folder: Path, trusted: bool = False) -> Tokenizers:
-        if any(folder.glob("joint.*")):
-            joint = load(folder, "joint", trusted)
-            return cls(joint, joint)
-        return cls(load(folder, "source", trusted), load(folder, "target", trusted))
-
-    def save(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        if self.source is self.target:
-            self.source.save(folder, "joint")
-        else:
-            self.source.save(folder, "source")
-            self.target.save(folder, "target")
-
-    @property
-    def fingerprint(self) -> str:
-        return f"{self.source.fingerprint}-{self.target.fingerprint}"
-
-
-def learn(setup: Setup) -> Tokenizers:
-    tags = tuple(dict.fromkeys(corpus.tag for corpus in setup.data.training() if corpus.tag))
-    joint = setup.target_text is None and setup.text.joint
-    if joint:
-        one = setup.text.learn((side for pair in text(setup) for side in (pair.source, pair.target)), tags)
-        return Tokenizers(one, one)
-    other = setup.target_text or setup.text
-    return Tokenizers(
-        setup.text.learn((pair.source for pair in text(setup)), tags),
-        other.learn(pair.target for pair in text(setup)),
-    )
-
-
-def text(setup: Setup) -> Iterator[Pair]:
-    return train_pairs(setup.data, setup.seed, Counts())
-
-
-def encoded(setup: Setup, tokenizers: Tokenizers) -> store.Store:
-    """The training pairs as numbers on disk; made once, found again by content."""
-    key = f"{content_key(setup.data)}-{tokenizers.fingerprint}-{setup.seed}"
-    place = setup.folder / "state" / "corpus"
-    found = store.open(place, key)
-    if found is None:
-        counts = Counts()
-        pairs = train_pairs(setup.data, setup.seed, counts)
-        found = store.build(place, key, pairs, tokenizers.source, tokenizers.target, setup.data.longest)
-    if not len(found):
-        raise UsageError(
-            f"no pair is left to train on; left out: {found.facts.dropped or 'nothing, the files are empty'}"
-        )
-    return found
+        return TranslationTask(setup, Material.of(setup))
 
 
 class TranslationObjective(nn.Module):
@@ -131,9 +59,15 @@ class TranslationObjective(nn.Module):
 class TranslationTask:
     """A translation run's data, loss and measure."""
 
-    def __init__(self, setup: Setup, tokenizers: Tokenizers, pairs: store.Store, dev: list[Pair]) -> None:
-        self.setup, self.tokenizers, self.store, self.dev = setup, tokenizers, pairs, dev
+    def __init__(self, setup: Setup, material: Material) -> None:
+        self.setup, self.tokenizers = setup, material.tokenizers
+        self.store, self.dev = material.pairs, material.dev
         self.measures = choose("bleu,chrf")
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with the training text, the pieces and the seed."""
+        return self.store.facts.key
 
     def build(self) -> EncoderDecoder:
         design = self.setup.design
@@ -171,7 +105,7 @@ class TranslationTask:
     def validate(self, model: nn.Module, device: torch.device) -> Validation:
         assert isinstance(model, EncoderDecoder)
         if not self.dev:
-            return Validation({"loss": 0.0})
+            return Validation({})
         scores = {"loss": self.dev_loss(model, device)}
         some = self.dev[: self.setup.training.validation_sentences]
         outputs = self.translate(model, some, device)

@@ -17,11 +17,10 @@ from torch import Tensor
 from headway.errors import DiskError, UsageError
 from headway.training import files
 from headway.training import tensors as tensor_files
-from headway.training.lock import Lock, alive
+from headway.training.lock import Lock, sweep
 from headway.training.manifest import Checkpoint, DamagedError, read_checkpoint, write_checkpoint
 
 NAME = re.compile(r"step-(\d{8,15})(?:\.(\d{1,6}))?")  # .2 is the second checkpoint of the same step
-UNFINISHED = re.compile(r".+\.tmp-(\d{1,10})")
 
 
 class Checkpoints:
@@ -51,7 +50,7 @@ class Checkpoints:
             files.make_folder(self.folder)
             self._lock.take()
             self._claimed = True
-            self._sweep()
+            sweep(self.folder)
 
     def release(self) -> None:
         self._lock.release()
@@ -65,19 +64,6 @@ class Checkpoints:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
-
-    def _sweep(self) -> None:
-        for path in self.folder.iterdir():
-            found = UNFINISHED.fullmatch(path.name)
-            if not found:
-                continue
-            owner = int(found[1])
-            if owner != os.getpid() and alive(owner):
-                continue
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
 
     # ------------------------------------------------------------ writing
 
@@ -120,7 +106,7 @@ class Checkpoints:
         try:
             files.replace_text(self.folder / "latest", f"{final.name}\n")
             self.prune()
-            self._sweep()
+            sweep(self.folder)
         except (DiskError, OSError) as error:
             self.notes.append(str(error))
 

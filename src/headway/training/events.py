@@ -41,6 +41,10 @@ class Stepped(Event):
     seconds: float
     skipped: int = 0
 
+    def line(self, time: float) -> dict[str, Any]:
+        """Without numbers that are not finite: JSON knows none."""
+        return {key: value for key, value in super().line(time).items() if value == value}
+
 
 @dataclass(frozen=True)
 class Validated(Event):
@@ -71,6 +75,6 @@ class Noted(Event):
 @dataclass(frozen=True)
 class Ended(Event):
     name: ClassVar[str] = "end"
-    reason: str  # done, patience, sigterm, sigint
+    reason: str  # done, patience, diverged, sigterm, sigint, sigusr1, stopped
     scores: dict[str, float] = field(default_factory=dict)
     exit_code: int = 0

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
+import torch
 from torch import nn
 
 from headway.data.order import Cursor
 from headway.errors import UsageError
-from headway.training.task import Task
 from headway.training.averaging import Average
 from headway.training.engine import Engine
+from headway.training.guard import Guard
 from headway.training.manifest import Checkpoint
 from headway.training.optimiser import moments, restore_moments
 from headway.training.ranks import Ranks
 from headway.training.saver import Saver
 from headway.training.settings import Training
-from headway.training.weights import Weights, load_weights, weights_of
+from headway.training.task import Task
+from headway.training.weights import Weights, gathered, load_weights, weights_of
+
+CHECKPOINT_SECONDS = 300
 
 
 @dataclass
@@ -30,15 +35,13 @@ class Progress:
     stale: int = 0  # validations since the best
     rate_factor: float = 1.0  # halved after a divergence
     seconds: float = 0.0  # spent training, over all starts
-
-    def to_json(self) -> dict[str, Any]:
-        cursor = [self.cursor.epoch, self.cursor.window, self.cursor.batch]
-        return {**self.__dict__, "cursor": cursor}
+    rows: list[list[float]] = field(default_factory=list)  # numbers of the steps since the last line of the log
+    guard: Guard = field(default_factory=Guard)
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> Progress:
         known = {name: facts[name] for name in cls.__dataclass_fields__}
-        return cls(**{**known, "cursor": Cursor(*facts["cursor"])})
+        return cls(**{**known, "cursor": Cursor(**facts["cursor"]), "guard": Guard(**facts["guard"])})
 
 
 @dataclass
@@ -56,42 +59,78 @@ class Job:
     width: int  # of the model, for the paper's schedule
     ranks: Ranks
     progress: Progress = field(default_factory=Progress)
+    scored: tuple[int, float] = (-1, 0.0)  # step and score of the last validation
 
     def rate(self, step: int) -> float:
         settings = self.settings
-        return (
-            self.progress.rate_factor * settings.learning_rate * settings.schedule.factor(step, self.total, self.width)
-        )
+        factor = settings.schedule.factor(step, self.total, self.width)
+        return self.progress.rate_factor * settings.learning_rate * factor
+
+    @property
+    def finished(self) -> bool:
+        return self.progress.step >= self.total or self.out_of_patience
+
+    @property
+    def out_of_patience(self) -> bool:
+        return self.settings.patience is not None and self.progress.stale >= self.settings.patience
+
+    @property
+    def late(self) -> bool:
+        """Whether it is time for a checkpoint by the clock."""
+        return self.settings.checkpoint_every is None and self.saver.seconds_ago > CHECKPOINT_SECONDS
 
     def weights(self) -> Weights:
         return weights_of(self.model)
 
     def published(self) -> Weights:
-        """The weights worth keeping: averaged, where the run averages."""
-        return self.average.result(self.weights())
+        """The weights worth keeping: averaged, where the run averages. All ranks ask at once."""
+        return gathered(self.average.result(self.weights()))
+
+    @cached_property
+    def mirror(self) -> nn.Module:
+        """A second model, which is given the published weights to be measured. Training never touches it."""
+        return self.task.build().to(self.engine.device).eval()
 
     # ------------------------------------------------------------ checkpoints
 
     def tensors(self) -> dict[str, Weights]:
-        return {
+        """All ranks ask at once."""
+        groups = {
             "model": self.weights(),
             "optimiser": moments(self.model, self.engine.update.optimiser),
             "update": self.engine.update.state(),
             "average": self.average.state(),
         }
+        return {name: gathered(group) for name, group in groups.items()}
 
     def facts(self) -> dict[str, Any]:
-        return {**self.progress.to_json(), "total": self.total, "world": self.ranks.world, "seed": self.seed}
+        return {**asdict(self.progress), "total": self.total, "seed": self.seed, "with": self.circumstances()}
+
+    def circumstances(self) -> dict[str, Any]:
+        """What else the last bits of the numbers depend on."""
+        device, threads = self.engine.device.type, torch.get_num_threads()
+        return {"processes": self.ranks.world, "device": device, "threads": threads, "torch": torch.__version__}
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        if checkpoint.facts.get("seed") != self.seed:
+        if checkpoint.facts["seed"] != self.seed:
             raise UsageError(
-                f"the run was started with seed {checkpoint.facts.get('seed')}, not {self.seed}; "
+                f"the run was started with seed {checkpoint.facts['seed']}, not {self.seed}; "
                 "give the old seed, or another --out"
             )
         load_weights(self.model, checkpoint.tensors("model"))
         restore_moments(self.model, self.engine.update.optimiser, checkpoint.tensors("optimiser"))
         self.engine.update.restore(checkpoint.tensors("update"))
-        device = next(self.model.parameters()).device
-        self.average.restore({name: w.to(device) for name, w in checkpoint.tensors("average").items()})
+        self.average.restore(checkpoint.tensors("average"), self.weights())
         self.progress = Progress.from_json(checkpoint.facts)
+        self.saver.mark(self.progress.step)
+
+    def changes(self, checkpoint: Checkpoint) -> str | None:
+        """What is different from when the checkpoint was made, and what that means."""
+        before, now = checkpoint.facts["with"], self.circumstances()
+        changed = [f"{name} {before.get(name)} -> {value}" for name, value in now.items() if before.get(name) != value]
+        if not changed:
+            return None
+        return (
+            f"going on at the same place in the data, but with {', '.join(changed)}: "
+            "from here on losses and weights are not bit for bit those of the unbroken run"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import weakref
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,9 @@ except ImportError:  # Windows
     fcntl = None
 
 
+UNFINISHED = re.compile(r".+\.tmp-(\d{1,10})")
+
+
 def alive(pid: int) -> bool:
     """Whether a process of this number runs here."""
     if not POSIX:  # there, asking with signal 0 would interrupt the process
@@ -28,6 +32,18 @@ def alive(pid: int) -> bool:
     except PermissionError:  # somebody else's, but it runs
         return True
     return pid > 0
+
+
+def sweep(folder: Path) -> None:
+    """Remove what writers that died left unfinished."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        found = UNFINISHED.fullmatch(path.name)
+        if not found or (int(found[1]) != os.getpid() and alive(int(found[1]))):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 class Lock:

@@ -2,109 +2,134 @@
 
 from __future__ import annotations
 
-import time
+import math
+import sys
 from collections.abc import Iterator
 
-import torch
-from torch import Tensor
-
 from headway.data.prefetch import Prefetch
-from headway.errors import DivergedError
-from headway.training.task import Batch, Validation
+from headway.errors import STOPPED_BY_SIGTERM, DivergedError
 from headway.training.engine import seed_of
-from headway.training.events import Ended, Event, Noted, Saved, Stepped, Validated
-from headway.training.guard import Guard
+from headway.training.events import Ended, Event, Noted, Saved, Validated
+from headway.training.guard import Diverging
 from headway.training.job import Job
+from headway.training.meter import Meter
 from headway.training.signals import StopRequest
+from headway.training.task import Batch, Validation
 from headway.training.weights import load_weights
 
 AHEAD = 4  # batches made in the background
 
 
-class Diverging(Exception):
-    """The numbers left their range; the loop goes back to the last checkpoint."""
-
-
 def train(job: Job, stop: StopRequest) -> Iterator[Event]:
     """Train to the last step; after a divergence go back once with half the rate, then give up."""
+    if job.finished:
+        yield Noted(job.progress.step, nothing_left(job))
     while True:
         try:
             yield from attempt(job, stop)
-            return
+            break
         except Diverging as reason:
-            yield go_back(job, str(reason))
+            yield from go_back(job, str(reason))
+    yield end(job, stop)
 
 
 def attempt(job: Job, stop: StopRequest) -> Iterator[Event]:
     """The training algorithm, from the step the job stands at."""
-    settings, progress, device = job.settings, job.progress, job.engine.device
+    if job.progress.step == 0:  # a disk that is too small should say so now, and not after an hour
+        yield from save(job)
     stream = job.task.stream(job.ranks.rank, job.ranks.world)
-    meter = Meter(job, stream.count(0))
-    with Prefetch(stream.iterate(progress.cursor), AHEAD, pin=device.type == "cuda") as batches:
-        while progress.step < job.total:
-            begun = time.monotonic()
-            some = [next(batches) for _ in range(settings.accumulate)]
-            progress.step += 1
-            tokens = job.ranks.sum(sum(batch.tokens for batch in some), device)
-            on_device = [batch.to(device, non_blocking=True) for batch in some]
-            seed = seed_of(job.seed, progress.step, job.ranks.rank)
-            numbers = job.engine.step(on_device, seed, job.rate(progress.step), tokens / job.ranks.world)
-            job.average.update(progress.step, job.total, job.weights)
-            progress.cursor = some[-1].cursor
-            meter.add(progress.step, numbers, some)
-            stopping = job.ranks.any(bool(stop), device)
-            if meter.due(stopping):
-                yield meter.read()
-            progress.seconds += time.monotonic() - begun
-            if due(progress.step, settings.validate_every, job.total):
-                yield validate(job)
-            if stopping or due(progress.step, settings.checkpoint_every, job.total):
-                yield from save(job)
-            if stopping or out_of_patience(job):
+    meter = Meter(job, stream)
+    with Prefetch(stream.iterate(job.progress.cursor), AHEAD, pin=job.engine.device.type == "cuda") as batches:
+        while not job.finished:
+            meter.start()
+            some = [next(batches) for _ in range(job.settings.accumulate)]
+            tokens, stopping, late = job.ranks.sum(sum(b.tokens for b in some), bool(stop), job.late)
+            if stopping:
                 break
-    yield end(job, stop)
+            step(job, meter, some, tokens)
+            yield from report(job, meter)
+            if late or due(job, job.settings.checkpoint_every):
+                meter.look()
+                yield from save(job, must=job.finished)
+        meter.look()
+        yield from save(job)
 
 
-def due(step: int, every: int | None, total: int) -> bool:
-    return step == total or (every is not None and step % every == 0)
+def step(job: Job, meter: Meter, batches: list[Batch], tokens: float) -> None:
+    """One update. Nothing here waits for the device."""
+    progress, device = job.progress, job.engine.device
+    progress.step += 1
+    on_device = [batch.to(device, non_blocking=True) for batch in batches]
+    seed = seed_of(job.seed, progress.step, job.ranks.rank)
+    numbers = job.engine.step(on_device, seed, job.rate(progress.step), tokens / job.ranks.world)
+    job.average.update(progress.step, job.total, job.weights)
+    progress.cursor = batches[-1].cursor
+    meter.add(numbers, batches)
+
+
+def due(job: Job, every: int | None) -> bool:
+    step = job.progress.step
+    return step == job.total or (every is not None and step % every == 0)
+
+
+def report(job: Job, meter: Meter) -> Iterator[Event]:
+    if due(job, job.settings.log_every):
+        yield meter.read()
+        yield from out_of_memory(job)
+    meter.stop()
+    if due(job, job.settings.validate_every):
+        yield validate(job)
+
+
+def out_of_memory(job: Job) -> Iterator[Event]:
+    splits, job.engine.splits = job.engine.splits, 0
+    if splits:
+        times = f"out of memory {splits} times since the last line; batches were cut in two"
+        yield Noted(job.progress.step, f"{times}; a smaller training.batch.tokens is faster")
+
+
+# ---------------------------------------------------------------- validation
 
 
 def validate(job: Job) -> Event:
     """Measure the weights that would be published now."""
-    progress, kept = job.progress, {name: tensor.clone() for name, tensor in job.weights().items()}
-    load_weights(job.model, job.published())
-    job.model.eval()
-    result = job.task.validate(job.model, job.engine.device) if job.ranks.first else Validation({"loss": 0.0})
-    job.ranks.wait()
-    job.model.train()
-    load_weights(job.model, kept)
-    score = watched(result.scores, job.settings.watch)
-    score = job.ranks.sum(score if job.ranks.first else 0.0, job.engine.device)
+    progress, weights, result = job.progress, job.published(), Validation({})
+    if job.ranks.first:
+        load_weights(job.mirror, weights)
+        result = job.task.validate(job.mirror, job.engine.device)
+    score = watched(result.scores, job.settings.watch, progress.step) if job.ranks.first else 0.0
+    score = job.ranks.sum(score)[0]
     better = progress.best is None or score > progress.best
     progress.best, progress.stale = (score, 0) if better else (progress.best, progress.stale + 1)
+    job.scored = (progress.step, score)
     return Validated(progress.step, result.scores, result.sample, better)
 
 
-def watched(scores: dict[str, float], watch: str) -> float:
-    """Higher is better."""
-    return scores[watch] if watch in scores and watch != "loss" else -scores["loss"]
+def watched(scores: dict[str, float], watch: str, step: int) -> float:
+    """Higher is better. Without validation pairs the latest is the best."""
+    if not scores:
+        return float(step)
+    score = scores[watch] if watch in scores and watch != "loss" else -scores["loss"]
+    return score if math.isfinite(score) else -sys.float_info.max
 
 
-def out_of_patience(job: Job) -> bool:
-    patience = job.settings.patience
-    return patience is not None and job.progress.stale >= patience
+# ---------------------------------------------------------------- saving and going back
 
 
-def save(job: Job) -> Iterator[Event]:
-    progress = job.progress
+def save(job: Job, must: bool = True) -> Iterator[Event]:
+    """Write a checkpoint, unless this very step has one. `must`: training cannot go on without it."""
+    step, saver = job.progress.step, job.saver
+    if saver.saved_step == step:
+        return
+    tensors, path = job.tensors(), None
     if job.ranks.first:
-        score = progress.best if progress.stale == 0 else None
-        path = job.saver.save(progress.step, job.tensors(), job.facts(), score)
-        for text in drain(job.saver.checkpoints.notes):
-            yield Noted(progress.step, text)
-        if path is not None:
-            yield Saved(progress.step, str(path))
-    job.ranks.wait()
+        keep = saver.insist if must else saver.save
+        path = keep(step, tensors, job.facts(), job.scored[1] if job.scored[0] == step else None)
+        for text in drain(saver.checkpoints.notes):
+            yield Noted(step, text)
+    saver.mark(step, safe=any(job.ranks.sum(path is not None)))
+    if path is not None:
+        yield Saved(step, str(path))
 
 
 def drain(notes: list[str]) -> list[str]:
@@ -112,74 +137,30 @@ def drain(notes: list[str]) -> list[str]:
     return taken
 
 
-def end(job: Job, stop: StopRequest) -> Event:
-    if stop:
-        return Ended(job.progress.step, stop.name, exit_code=stop.exit_code)
-    reason = "done" if job.progress.step >= job.total else "patience"
-    return Ended(job.progress.step, reason)
-
-
-def go_back(job: Job, reason: str) -> Event:
+def go_back(job: Job, reason: str) -> Iterator[Event]:
     """Take up the last checkpoint with half the rate, once."""
-    before = job.saver.checkpoints.newest()
+    at, before = job.progress.step, job.saver.checkpoints.newest()
     if before is None or job.progress.rate_factor < 1.0:
-        raise DivergedError(f"training diverged at step {job.progress.step}: {reason}; try a lower learning_rate")
+        yield Ended(at, "diverged", {}, DivergedError.exit_code)
+        kept = f"step {before.step} is kept" if before else "nothing was saved yet"
+        raise DivergedError(
+            f"training diverged at step {at}: {reason}; {kept}; look at these lines, or try a lower learning_rate"
+        )
     job.restore(before)
     job.progress.rate_factor = 0.5
-    return Noted(before.step, f"{reason}; back to step {before.step} with half the learning rate")
+    yield Noted(before.step, f"{reason}; back to step {before.step} with half the learning rate")
 
 
-class Meter:
-    """Collects the numbers of steps without waiting for the device, and reads them when a line is due."""
+def end(job: Job, stop: StopRequest) -> Ended:
+    if job.finished:
+        return Ended(job.progress.step, "patience" if job.out_of_patience else "done")
+    return Ended(job.progress.step, stop.name or "stopped", exit_code=stop.exit_code or STOPPED_BY_SIGTERM)
 
-    def __init__(self, job: Job, batches_per_epoch: int) -> None:
-        self.job, self.guard = job, Guard()
-        self.per_epoch = max(1, batches_per_epoch)
-        self.waiting: list[tuple[int, Tensor, list[Batch]]] = []
-        self.begun, self.first = time.monotonic(), job.progress.step + 1
 
-    def add(self, step: int, numbers: Tensor, batches: list[Batch]) -> None:
-        self.waiting.append((step, numbers, batches))
-
-    def due(self, stopping: bool) -> bool:
-        step, settings = self.job.progress.step, self.job.settings
-        boundary = due(step, settings.validate_every, self.job.total) or due(step, settings.checkpoint_every, 0)
-        return stopping or boundary or step % settings.log_every == 0
-
-    def read(self) -> Event:
-        job, progress = self.job, self.job.progress
-        table = job.ranks.add_up(torch.stack([numbers for _, numbers, _ in self.waiting])).cpu()
-        seconds = max(1e-9, time.monotonic() - self.begun)
-        skipped = self.look(table)
-        finite = table[table[:, 4] >= job.ranks.world]
-        total, nll, tokens = (float(x) for x in finite[:, :3].double().sum(dim=0)) if len(finite) else (0.0, 0.0, 1.0)
-        self.waiting.clear()
-        self.begun = time.monotonic()
-        return Stepped(
-            step=progress.step,
-            total=job.total,
-            loss=total / max(1.0, tokens),
-            nll=nll / max(1.0, tokens),
-            lr=job.rate(progress.step),
-            grad_norm=float(finite[:, 3].mean()) / job.ranks.world if len(finite) else float("nan"),
-            tokens=int(tokens),
-            tokens_per_second=tokens / seconds,
-            epoch=round(progress.cursor.epoch + min(1.0, self.share()), 3),
-            seconds=round(progress.seconds, 3),
-            skipped=skipped,
-        )
-
-    def share(self) -> float:
-        return self.job.progress.cursor.batch / self.per_epoch
-
-    def look(self, table: Tensor) -> int:
-        """Count what was skipped; raise if the run has left its range, naming the lines."""
-        before = self.guard.skipped
-        for (_, _, batches), row in zip(self.waiting, table, strict=True):
-            reason = self.guard.see(float(row[0] / row[2].clamp_min(1)), bool(row[4] >= self.job.ranks.world))
-            if reason is not None:
-                raise Diverging(f"{reason} ({self.lines(batches)})")
-        return self.guard.skipped - before
-
-    def lines(self, batches: list[Batch]) -> str:
-        return "; ".join(self.job.task.where(batch.indices) for batch in batches)
+def nothing_left(job: Job) -> str:
+    stale = job.progress.stale
+    if job.out_of_patience:
+        done, more = f"{stale} validations brought no better score", f"--set training.patience={2 * stale}"
+    else:
+        done, more = f"all {job.total} steps are done", f"--steps {2 * job.total}"
+    return f"nothing is left to do: {done}; to go on, give more, for example {more}"

@@ -105,7 +105,7 @@ class Update:
 
 def moments(model: nn.Module, optimiser: torch.optim.Optimizer) -> Weights:
     """The optimiser's tensors by the names of their parameters: safetensors can hold them, no pickle needed."""
-    names = {p: name for name, p in model.named_parameters()}
+    names: dict[Tensor, str] = {p: name for name, p in model.named_parameters()}
     return {f"{names[p]}|{key}": value for p, held in optimiser.state.items() for key, value in held.items()}
 
 

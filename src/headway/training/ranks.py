@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -93,7 +93,7 @@ def sharded(objective: nn.Module, device: torch.device) -> nn.Module:
     for stack in [module for module in objective.modules() if isinstance(module, Stack)]:
         for layer in stack.layers:
             fully_shard(layer, mesh=mesh)
-    return fully_shard(objective, mesh=mesh)
+    return cast("nn.Module", fully_shard(objective, mesh=mesh))
 
 
 @contextmanager

@@ -23,6 +23,16 @@ class Saver:
     pauses: tuple[float, ...] = (1.0, 5.0)  # seconds before each new try of one save
     sleep: Callable[[float], None] = time.sleep
     lost: int = field(default=0, init=False)
+    saved_step: int | None = field(default=None, init=False)
+    saved_at: float = field(default_factory=time.monotonic, init=False)
+
+    @property
+    def seconds_ago(self) -> float:
+        return time.monotonic() - self.saved_at
+
+    def mark(self, step: int, safe: bool = True) -> None:
+        """A checkpoint of this step was made, or at least tried."""
+        self.saved_step, self.saved_at = step if safe else None, time.monotonic()
 
     def save(
         self,

@@ -1,11 +1,10 @@
-"""Stop politely: the first signal asks for a checkpoint, the second ends at once."""
+"""Stop politely: once training has begun the first signal asks for a checkpoint; the second ends at once."""
 
 from __future__ import annotations
 
 import os
 import signal
 from types import FrameType, TracebackType
-from typing import Self
 
 from headway.errors import STOPPED_BY_SIGINT, STOPPED_BY_SIGTERM
 
@@ -17,10 +16,11 @@ CODES = {
 
 
 class StopRequest:
-    """Truthy once a signal has come. Use it in a `with` statement around the loop."""
+    """Truthy once a signal has come. Until there is something to save, a signal ends the program by itself."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
+        self.patient = False  # set when training begins
         self._before: dict[signal.Signals, object] = {}
 
     def __bool__(self) -> bool:
@@ -34,7 +34,7 @@ class StopRequest:
     def exit_code(self) -> int:
         return CODES[self.signal] if self.signal else 0
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> StopRequest:
         for number in CODES:
             try:
                 self._before[number] = signal.signal(number, self._handle)
@@ -52,3 +52,5 @@ class StopRequest:
         if self.signal is not None:
             os._exit(CODES[self.signal])
         self.signal = signal.Signals(number)
+        if not self.patient:
+            raise SystemExit(CODES[self.signal])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +13,24 @@ from torch import Tensor, nn
 from headway.data.order import Cursor
 
 
+@runtime_checkable
 class Batch(Protocol):
     """Some examples, ready for the device."""
 
-    tokens: int  # what the loss is averaged over
-    cursor: Cursor  # where to go on after this batch
-    indices: Any  # which examples, to name them when something is wrong with them
+    @property
+    def tokens(self) -> int:
+        """What the loss is averaged over."""
+        ...
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where to go on after this batch."""
+        ...
+
+    @property
+    def indices(self) -> Any:
+        """Which examples, to name them when something is wrong with them."""
+        ...
 
     def tensors(self) -> tuple[Tensor, ...]:
         """What the objective takes."""
@@ -31,22 +43,30 @@ class Batch(Protocol):
     def split(self) -> tuple[Batch, Batch]: ...
 
 
+@runtime_checkable
 class Stream(Protocol):
     """All batches of all epochs, in an order that depends on the seed alone."""
 
     def iterate(self, cursor: Cursor) -> Iterator[Batch]: ...
 
-    def count(self, epoch: int) -> int: ...
+    def count(self, epoch: int) -> int:
+        """How many batches an epoch has, about."""
+        ...
+
+    def passed(self, cursor: Cursor) -> float:
+        """How many times through the corpus, with a fraction."""
+        ...
 
 
 @dataclass(frozen=True)
 class Validation:
     """Scores on sentences the model does not learn from, and one of them to look at."""
 
-    scores: dict[str, float]  # always with "loss"
+    scores: dict[str, float]  # with "loss"; empty if there are no such sentences
     sample: dict[str, str] = field(default_factory=dict)  # source, reference, output
 
 
+@runtime_checkable
 class Task(Protocol):
     """Data, loss, prediction and measure, joined. The trainer knows nothing else."""
 

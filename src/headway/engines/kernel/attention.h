@@ -80,13 +80,32 @@ static void turn(const float* keys, int length, int ld, int padded, int width, f
         for (int j = 0; j < width; j++) out[(size_t)j * padded + s] = keys[(size_t)s * ld + j];
 }
 
+// The sum of values by their weights; `value(i)` is where one lies. Four sums at a time: one would wait for itself.
+template <class V> static inline void mix(const float* weight, int count, int width, V value, float* out) {
+    int j = 0;
+    for (; j + 4 * LANES <= width; j += 4 * LANES) {
+        Vec a{}, b{}, c{}, d{};
+        for (int i = 0; i < count; i++) {
+            const float* v = value(i) + j;
+            a += weight[i] * load(v), b += weight[i] * load(v + LANES);
+            c += weight[i] * load(v + 2 * LANES), d += weight[i] * load(v + 3 * LANES);
+        }
+        store(out + j, a), store(out + j + LANES, b), store(out + j + 2 * LANES, c), store(out + j + 3 * LANES, d);
+    }
+    for (; j < width; j += LANES) {
+        Vec sum{};
+        for (int i = 0; i < count; i++) sum += weight[i] * load(value(i) + j);
+        store(out + j, sum);
+    }
+}
+
 // One query of each head looks at the memory. `place` is where it stands, if it looks at its own sentence.
 static void attend(const float* q, const Memory& m, Heads heads, const Places* places, int place, float* score, float* out) {
     int e = heads.width;
     for (int h = 0; h < heads.count; h++, q += e, out += e) {
         const float* keys = m.keys + (size_t)h * e * m.padded;
         for (int s = 0; s < m.length; s += LANES) {
-            Vec a{}, b{}, c{}, d{};  // four sums: one would wait for itself
+            Vec a{}, b{}, c{}, d{};
             for (int j = 0; j < e; j += 4) {
                 const float* k = keys + (size_t)j * m.padded + s;
                 a += q[j] * load(k), b += q[j + 1] * load(k + m.padded);
@@ -96,11 +115,7 @@ static void attend(const float* q, const Memory& m, Heads heads, const Places* p
         }
         if (places) places->add_bias(score, m.length, h, place);
         softmax(score, m.length);
-        for (int j = 0; j < e; j += LANES) {
-            Vec sum{};
-            for (int s = 0; s < m.length; s++) sum += score[s] * load(m.values + (size_t)s * m.ld + h * e + j);
-            store(out + j, sum);
-        }
+        mix(score, m.length, e, [&](int s) { return m.values + (size_t)s * m.ld + h * e; }, out);
     }
 }
 
@@ -117,10 +132,6 @@ static void recall(const float* q, const float* const* keys, int length, int ahe
         }
         places.add_bias(score, length, h, length - 1);
         softmax(score, length);
-        for (int i = 0; i < e; i += LANES) {
-            Vec sum{};
-            for (int t = 0; t < length; t++) sum += score[t] * load(keys[t] + ahead + h * e + i);
-            store(out + i, sum);
-        }
+        mix(score, length, e, [&](int t) { return keys[t] + ahead + h * e; }, out);
     }
 }

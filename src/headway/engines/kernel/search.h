@@ -120,7 +120,7 @@ private:
             gather(i * beam, beam);
             finish(sentences[i], step);
             size_t begin = next_last.size();
-            go_on(i * beam);
+            go_on();
             if (!is_done(sentences[i], begin, step)) {
                 if (stay != i) sentences[stay] = std::move(sentences[i]);
                 stay++;
@@ -159,7 +159,7 @@ private:
         }
     }
     // The first so many others are the next beam.
-    void go_on(size_t) {
+    void go_on() {
         int rows = 0;
         for (auto& c : candidates) {
             if (c.piece == END || rows == wish.beam) continue;

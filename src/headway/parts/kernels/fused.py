@@ -13,12 +13,14 @@ from headway.parts.kernels.base import Bias, Kernel, KeysOf, Queries
 from headway.parts.kernels.scores import DotScore
 from headway.parts.kernels.softmax import SoftmaxKernel
 from headway.parts.size import Size
-from headway.parts.states import State
+from headway.parts.states import Indexed, State
 
 try:  # on machines with Triton; imported here, as torch.compile cannot follow an import
     from headway.parts.kernels.short import LARGEST, LONGEST, short_attention
+    from headway.parts.kernels.slots import slot_attention
 except ImportError:
     LARGEST, LONGEST, short_attention = 0, 0, None
+    from headway.parts.kernels.gathering import slot_attention
 
 
 def fits_short(q: Queries, k: KeysOf, mask: Mask) -> bool:
@@ -37,6 +39,8 @@ class FusedKernel(Kernel):
         self.scale, self.scaled, self.dropout = scale, scaled, dropout
 
     def forward(self, q: Queries, k: KeysOf, v: KeysOf, mask: Mask, bias: Bias, state: State) -> Queries:
+        if isinstance(state, Indexed):
+            return slot_attention(q, k, v, mask.q_pos, state.origin, self.scale)
         dropout = self.dropout if self.training else 0.0
         if short_attention is not None and bias is None and dropout == 0.0 and fits_short(q, k, mask):
             start = mask.q_pos if mask.in_slots else None

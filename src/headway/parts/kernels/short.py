@@ -24,7 +24,10 @@ def _rows(pointer, batch, head, stride_b, stride_h, stride_t, index, features, c
 
 
 @triton.jit
-def _weights(q, k, keys, start, step, batch, t, s, S, scale, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PLACED: tl.constexpr):  # fmt: skip
+def _weights(
+    q, k, keys, start, step, batch, t, s, S, scale,
+    CAUSAL: tl.constexpr, MASKED: tl.constexpr, PLACED: tl.constexpr,
+):  # fmt: skip
     scores = tl.dot(q, tl.trans(k)) * scale
     seen = s[None, :] < S
     if MASKED:
@@ -41,7 +44,8 @@ def _weights(q, k, keys, start, step, batch, t, s, S, scale, CAUSAL: tl.constexp
 @triton.jit
 def _forward(
     q_at, k_at, v_at, keys, start, step, out_at, qb, qh, qt, kb, kh, kt, vb, vh, vt, H, T, S, scale,
-    CAUSAL: tl.constexpr, MASKED: tl.constexpr, PLACED: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr, E: tl.constexpr,
+    CAUSAL: tl.constexpr, MASKED: tl.constexpr, PLACED: tl.constexpr,
+    BT: tl.constexpr, BS: tl.constexpr, E: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     b, h = program // H, program % H
@@ -56,8 +60,10 @@ def _forward(
 
 @triton.jit
 def _backward(
-    q_at, k_at, v_at, keys, start, step, slope_at, dq_at, dk_at, dv_at, qb, qh, qt, kb, kh, kt, vb, vh, vt, gb, gh, gt, H, T, S,
-    scale, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PLACED: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr, E: tl.constexpr,
+    q_at, k_at, v_at, keys, start, step, slope_at, dq_at, dk_at, dv_at,
+    qb, qh, qt, kb, kh, kt, vb, vh, vt, gb, gh, gt, H, T, S, scale,
+    CAUSAL: tl.constexpr, MASKED: tl.constexpr, PLACED: tl.constexpr,
+    BT: tl.constexpr, BS: tl.constexpr, E: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     b, h = program // H, program % H
@@ -129,8 +135,9 @@ def short_attention_backward(
     seen = q if keys is None else keys.contiguous()
     at, step = (q, 0) if start is None else (start, start.stride(0) if len(start) > 1 else 0)
     wrap_triton(_backward)[(b * h,)](
-        q, k, v, seen, at, step, slope, dq, dk, dv, *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *slope.stride()[:3],
-        h, t, s, scale, CAUSAL=causal, MASKED=keys is not None, PLACED=start is not None, BT=rows, BS=columns, E=e, num_warps=warps,
+        q, k, v, seen, at, step, slope, dq, dk, dv, *q.stride()[:3], *k.stride()[:3], *v.stride()[:3],
+        *slope.stride()[:3], h, t, s, scale, CAUSAL=causal, MASKED=keys is not None, PLACED=start is not None,
+        BT=rows, BS=columns, E=e, num_warps=warps,
     )  # fmt: skip
     return dq.transpose(1, 2), dk.transpose(1, 2), dv.transpose(1, 2)
 

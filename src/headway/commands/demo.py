@@ -1,0 +1,120 @@
+"""headway demo: in four minutes from nothing to a trained model, its errors and its pictures."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from headway.errors import UsageError
+
+if TYPE_CHECKING:
+    from headway.demo import Places, Said
+    from headway.metrics import Scores
+
+MINUTES = 3.5
+MOST = 24 * 60
+
+
+def demo(
+    minutes: Annotated[float | None, typer.Option(help=f"Train about so long; at first {MINUTES}.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the demo. The same folder again: go on.")] = Path("headway-demo"),
+) -> None:
+    """Learn to pronounce English from its spelling: real data, a small Transformer, about four minutes."""
+    if minutes is not None and not 0 < minutes <= MOST:
+        raise UsageError(f"--minutes {minutes:g}: give more than 0 and at most {MOST}")
+    begun, console = time.monotonic(), Console(highlight=False, markup=False)
+    from headway.commands.train import add, request, start
+    from headway.demo import MADE_UP, Places, dictionary, draw, pronounce, score, split, write_corpus, write_run
+
+    places, words = Places(out), dictionary()
+    parts = split(words)
+    introduce(console, places, parts)
+    write_corpus(places, words, parts)
+    write_run(places, minutes or MINUTES)
+    given = request(places.run, [])
+    add(given, "training", {"minutes": minutes})
+    code = start(given, places.model, "auto", force=False)
+    if code:
+        console.print(f"stopped; to go on: headway demo --out {out}")
+        raise typer.Exit(code)
+
+    from headway.api import Translator
+
+    translator = Translator.load(places.model, engine="torch")
+    show_scores(console, score(translator, parts["test"], words), len(parts["test"]))
+    show_words(console, pronounce(translator, [*parts["test"][:6], *MADE_UP], words))
+    show_pictures(console, draw(places, translator))
+    show_next(console, places, time.monotonic() - begun)
+
+
+def introduce(console: Console, places: Places, parts: dict[str, list[str]]) -> None:
+    state = "going on with" if places.run.exists() else "writing"
+    console.print(
+        "The Carnegie Mellon pronouncing dictionary: the letters of a word are the source, its sounds the target."
+    )
+    console.print(
+        f"{len(parts['train']):,} words to learn from, {len(parts['dev'])} to watch, "
+        f"{len(parts['test']):,} to be judged by; {state} {places.folder}\n"
+    )
+
+
+def show_scores(console: Console, scores: Scores, count: int) -> None:
+    exact, per = scores["exact"], scores["per"]
+    console.print(f"\nOf {count:,} words it has never seen:")
+    for name, value, half in (
+        ("words not right in every sound", 100 - exact.value, half_width(exact.low, exact.high)),
+        ("sounds wrong, missing or too many", per.value, half_width(per.low, per.high)),
+    ):
+        console.print(f"  {name:<34} {value:5.1f} % ± {half:.1f}")
+
+
+def half_width(low: float | None, high: float | None) -> float:
+    return (high - low) / 2 if low is not None and high is not None else 0.0
+
+
+def show_words(console: Console, results: list[Said]) -> None:
+    table = Table.grid(padding=(0, 2, 0, 2))
+    for result in results:
+        table.add_row(
+            Text(result.word, style="bold"), Text(result.said), Text(f"{100 * result.sure:.0f} % sure"), result.verdict
+        )
+    console.print()
+    console.print(table)
+
+
+def show_pictures(console: Console, paths: list[Path]) -> None:
+    console.print("\nPictures:")
+    for path, what in zip(
+        paths, ("where it looked while it wrote", "the same, each head", "how it learned"), strict=True
+    ):
+        console.print(f"  {path}  {what}")
+
+
+def show_next(console: Console, places: Places, seconds: float) -> None:
+    model = places.model
+    test = " ".join(
+        f"--{name} {places.text('test', side)}" for name, side in (("source", "letters"), ("reference", "phonemes"))
+    )
+    console.print(
+        f"""
+Ask it yourself:
+  echo transformer | headway translate {model}
+  headway evaluate {model} {test} --metrics exact,per --html {places.folder}/report.html
+
+The same with two files of your own, line by line translations of one another:
+  headway train --source train.en --target train.de --out en-de
+  echo "A dog runs." | headway translate en-de
+
+All settings of this run, to change them: {places.run}
+  headway train {places.run} --out {places.folder}/wider --set model.width=256
+  headway plot {model} {places.folder}/wider
+
+{seconds / 60:.1f} minutes in all.""",
+        soft_wrap=True,
+    )

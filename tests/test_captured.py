@@ -1,0 +1,100 @@
+"""The recorded beam search says what the plain one says. Graphs need CUDA; here they are played by plain functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from headway.architecture import EncoderDecoderDesign
+from headway.models import EncoderDecoder
+from headway.parts.feed_forward import Relu
+from headway.parts.kernels.gathering import slot_attention
+from headway.parts.states import Fixed, Indexed
+from headway.search import Beam, Greedy, Limits, captured
+from headway.text.vocabulary import EOS
+
+
+@dataclass
+class Play:
+    """A graph that does the work anew each time."""
+
+    work: Any
+
+    def replay(self) -> None:
+        self.work()
+
+
+class Plain(captured.Recording):
+    """A recording without CUDA."""
+
+    def record(self, pool: Any) -> None:
+        self.reading, self.writing = Play(self.read), Play(self.write)
+
+    def room(self) -> partial[Fixed]:
+        return partial(Indexed if self.search.size > 1 else Fixed, self.shape.target)
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> EncoderDecoder:
+    monkeypatch.setattr(captured, "Recording", Plain)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 0))
+    torch.manual_seed(0)
+    design = EncoderDecoderDesign(width=32, heads=4, encoder_layers=2, decoder_layers=2, feed_forward=Relu(width=64))
+    return design.build(200).eval()
+
+
+def sources(rows: int, length: int) -> torch.Tensor:
+    source = torch.randint(4, 200, (rows, length))
+    source[:, -1] = EOS
+    source[rows // 2, length // 2 :] = 0
+    source[rows // 2, length // 2 - 1] = EOS
+    return source
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_recorded_beam_equals_plain_beam(model: EncoderDecoder, size: int, alpha: float) -> None:
+    search = Beam(size=size, n_best=min(3, size), alpha=alpha, limits=Limits(ratio=1.0, extra=8))
+    recorded = captured.CapturedBeam(model, search)
+    for rows in (1, 3, 5):
+        source = sources(rows, 10)
+        for plain, ours in zip(search(model, source), recorded(source), strict=True):
+            assert [one.ids for one in plain] == [one.ids for one in ours]
+            assert [one.finished for one in plain] == [one.finished for one in ours]
+            for a, b in zip(plain, ours, strict=True):
+                assert a.score == pytest.approx(b.score, abs=1e-4)
+                assert a.token_scores == pytest.approx(b.token_scores, abs=1e-4)
+
+
+def test_a_recording_serves_many_batches_and_old_ones_are_forgotten(model: EncoderDecoder) -> None:
+    search = Beam(size=2, limits=Limits(ratio=1.0, extra=8))
+    recorded = captured.CapturedBeam(model, search, most=2)
+    for rows, length in ((3, 9), (4, 12), (2, 9), (4, 20), (4, 40)):
+        source = sources(rows, length)
+        assert [one[0].ids for one in recorded(source)] == [one[0].ids for one in search(model, source)]
+        assert len(recorded.recordings) <= 2
+
+
+def test_a_beam_of_one_is_greedy(model: EncoderDecoder) -> None:
+    limits = Limits(ratio=1.0, extra=8)
+    source = sources(4, 9)
+    recorded = captured.CapturedBeam(model, Beam(size=1, limits=limits))
+    assert [one[0].ids for one in recorded(source)] == [one[0].ids for one in Greedy(limits=limits)(model, source)]
+
+
+def test_keys_are_read_where_they_were_written() -> None:
+    """Following the index equals moving the keys."""
+    rows, heads, slots, width = 4, 2, 6, 8
+    q = torch.randn(rows, heads, 1, width, dtype=torch.float64)
+    k, v = (torch.randn(rows, heads, slots, width, dtype=torch.float64) for _ in range(2))
+    origin, start = torch.randint(0, rows, (rows, slots)), torch.tensor([[3]])
+    mixed = slot_attention(q, k, v, start, origin, 0.5)
+    for row in range(rows):
+        keys = torch.stack([k[origin[row, s], :, s] for s in range(4)], dim=1)
+        values = torch.stack([v[origin[row, s], :, s] for s in range(4)], dim=1)
+        weights = (q[row] * 0.5 @ keys.transpose(-1, -2)).softmax(dim=-1)
+        torch.testing.assert_close(mixed[row], weights @ values, atol=1e-12, rtol=1e-12)
