@@ -369,8 +369,11 @@ BAD_JSON = {
     "no fields": ("{}", "no source: .* the fields are none"),
     "a number": ('{"source": 1, "target": "b"}', "no source"),
     "null": ('{"source": null, "target": "b"}', "no source"),
-    "half a surrogate pair": (r'{"source": "\ud800", "target": "b"}', "half of a surrogate pair"),
-    "nul": (r'{"source": "a\u0000", "target": "b"}', "NUL"),
+    "half a surrogate pair": (
+        r'{"source": "\ud800", "target": "b"}',
+        "source: holds a NUL or half of a surrogate pair",
+    ),
+    "nul": (r'{"source": "a\u0000", "target": "b"}', "source: holds a NUL"),
     "language not set": ('{"translation": {"en": "a", "de": "b"}}', "languages en, de: set data.source_language"),
     "blank": ("", "not JSON"),
 }

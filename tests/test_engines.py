@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from headway.architecture import EncoderDecoderDesign, LanguageModelDesign
 from headway.engines import Engine, Unavailable, build, choose, spread, translate_all
 from headway.engines.ctranslate2 import CTranslate2Engine
-from headway.engines.job import in_batches, padded
 from headway.engines.native import NativeEngine
 from headway.engines.packing import objection
 from headway.engines.pytorch import TorchEngine
@@ -37,6 +36,7 @@ from headway.parts.residuals import DeepNorm, Pre, ReZero, Sandwich
 from headway.search import Beam, Greedy, Hypothesis, Limits, Sample
 from headway.search.shaping import Never, Prefix
 from headway.text.vocabulary import BOS, EOS, PAD
+from headway.translating import pad_rows
 
 WORDS = 83
 SHORT = Limits(ratio=1.0, extra=5, longest=12)
@@ -108,7 +108,7 @@ def build_model(design: EncoderDecoderDesign) -> EncoderDecoder:
 def sources(count: int = 7, longest: int = 11) -> Tensor:
     """Ragged sentences of pieces that every vocabulary here has."""
     lengths = [1, longest, *torch.randint(1, longest, (count - 2,)).tolist()]
-    return padded([[*torch.randint(4, WORDS - 12, (length,)).tolist(), EOS] for length in lengths])
+    return pad_rows([[*torch.randint(4, WORDS - 12, (length,)).tolist(), EOS] for length in lengths], "cpu")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -312,6 +312,10 @@ def test_the_kernel_is_chosen_on_a_processor(paper: tuple[EncoderDecoderDesign, 
     assert choose(model, design, "torch").engine.name == "torch"
     with pytest.raises(UsageError, match="fp32 only"):
         choose(model, design, "torch", "int8")
+    with pytest.raises(UsageError, match="engine is 'fast'; choose one of auto, native"):
+        choose(model, design, "fast")
+    with pytest.raises(UsageError, match="precision is 'int4'; choose one of auto, fp32, int8"):
+        choose(model, design, "native", "int4")
 
 
 @pytest.fixture
@@ -467,22 +471,14 @@ def test_spread_hands_errors_on() -> None:
         list(spread(act, range(1000), 2))
 
 
-def test_batches_hold_every_sentence_once() -> None:
-    lengths = torch.randint(1, 60, (500,)).tolist()
-    batches = list(in_batches(lengths, 16, 300))
-    assert sorted(sum(batches, [])) == list(range(500))
-    for batch in batches:
-        assert len(batch) <= 16 and (len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= 300)
-
-
 def test_a_job_equals_its_sentences(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
     design, model = paper
     engine = NativeEngine(model, design, "int8", workers=2)
     sentences = [row[row != PAD].tolist() for row in sources(50)]
-    expected = [engine.translate(padded([sentence]), SEARCHES[1])[0] for sentence in sentences]
-    assert translate_all(engine, sentences, SEARCHES[1], batch=4) == expected
+    expected = [engine.translate(pad_rows([sentence], "cpu"), SEARCHES[1])[0] for sentence in sentences]
+    assert translate_all(engine, sentences, SEARCHES[1], rows=4) == expected
     assert translate_all(engine, [], SEARCHES[1]) == []
-    first = translate_all(engine, sentences, SEARCHES[0], lambda places: [Prefix([[10 + i] for i in places])], batch=4)
+    first = translate_all(engine, sentences, SEARCHES[0], lambda places: [Prefix([[10 + i] for i in places])], rows=4)
     assert [outputs[0].ids[0] for outputs in first] == [10 + i for i in range(50)]
 
 

@@ -11,14 +11,14 @@ import headway
 
 ROOT = Path(headway.__file__).parent
 LAYERS = {  # the longest name that fits counts; a module may import from its own layer and from those below
-    0: "errors config text data pages machine version card translation",
+    0: "errors config text data pages machine cores version card translation",
     1: "numerics",
     2: "parts",
     3: "parts.attention parts.blocks parts.stacks parts.heads",
     4: "data.batches data.prefetch models initialisation architecture recipes losses glossary",
     5: "search metrics training folder translating",
     6: "tasks run",
-    7: "inspect anatomy alignment api jobs exchange engines trainer request planning reports plots view",
+    7: "inspect anatomy alignment api jobs exchange engines trainer request planning reports plots view screen demo",
     8: "commands cli server __main__",
 }
 LAYER_OF = {name: layer for layer, names in LAYERS.items() for name in names.split()}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import signal
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,8 @@ import corpora
 import nursery
 import pytest
 
-from headway.errors import EXIT_CODES
 from headway.folder import read_model
 from headway.training.checkpoint import Checkpoints
-from headway.training.manifest import read_checkpoint
 
 KILLED, TERMINATED, INTERRUPTED = -9, 143, 130
 EVERYTHING: dict[str, Any] = {  # all that could be forgotten between two starts
@@ -65,35 +63,137 @@ def test_killed_at_random_instants(tmp_path: Path, variant: str) -> None:
     assert corpora.outcome(out) == expected
 
 
-def test_killed_at_every_point_of_the_writers(tmp_path: Path) -> None:
-    """Each start dies one point later than the one before: at some time every write, sync, rename and removal."""
-    config, expected = unbroken(tmp_path, {"training": {"checkpoint_every": 1, "validate_every": 3, "steps": 60}})
-    out, turn, code = tmp_path / "killed", 0, KILLED
-    while code == KILLED:
-        turn += 1
-        child = nursery.start(tmp_path, "train", config, "--out", out, HEADWAY_FAULT=f"any:{turn}:kill")
+def points(folder: Path, out: Path, config: Path, stride: int, most: int) -> int:
+    """Each start dies some points later than the one before. How many points were passed till nobody died."""
+    turn, code = 1, KILLED
+    while code == KILLED and turn < most:
+        child = nursery.start(folder, "train", config, "--out", out, HEADWAY_FAULT=f"any:{turn}:kill")
         code = child.wait()
         assert code in (KILLED, 0), child.said()
-        sound = Checkpoints(out / "state")
-        assert (sound.newest() is not None or turn < 60) and sound.notes == []
-        if (out / "headway.json").exists():
-            assert read_model(out).notes == []
-    assert turn > 150  # a save has about 40 points, and so has publishing
+        found = Checkpoints(out / "state")
+        found.newest()
+        assert found.notes == []
+        assert not (out / "headway.json").exists() or read_model(out).notes == []
+        turn += stride
+    return turn
+
+
+def test_killed_at_every_point_of_the_writers(tmp_path: Path) -> None:
+    """At every write, sync, rename and removal of a start (25), a publication (40) and a checkpoint (42)."""
+    every = {"training": {"checkpoint_every": 1, "validate_every": 1, "steps": 50, "validation_sentences": 1}}
+    config, expected = unbroken(tmp_path, every)
+    out = tmp_path / "killed"
+    child = nursery.start(tmp_path, "train", config, "--out", out)
+    nursery.wait_for(out / "state" / "step-00000002")
+    child.send(signal.SIGKILL, after=0.0)
+    assert points(tmp_path, out, config, stride=1, most=118) == 118
+    assert Checkpoints(out / "state").newest() is not None and read_model(out).notes == []
+    finish(tmp_path, config, out)
     assert corpora.outcome(out) == expected
+
+
+def test_killed_at_the_points_of_a_first_start(tmp_path: Path) -> None:
+    config, expected = unbroken(tmp_path, {"training": {"steps": 6}})
+    points(tmp_path, tmp_path / "killed", config, stride=4, most=100)
+    finish(tmp_path, config, tmp_path / "killed")
+    assert corpora.outcome(tmp_path / "killed") == expected
 
 
 @pytest.mark.parametrize(("number", "expected_code"), [(signal.SIGTERM, TERMINATED), (signal.SIGINT, INTERRUPTED)])
 def test_a_signal_saves_and_no_step_is_lost(tmp_path: Path, number: signal.Signals, expected_code: int) -> None:
-    config, expected = unbroken(tmp_path, {"training": {"checkpoint_every": 1000, "steps": 40}})
+    config, expected = unbroken(tmp_path, {"training": {"checkpoint_every": 1000, "steps": 60}})
     dice, out, code, stops = random.Random(number), tmp_path / "stopped", -1, 0
     while code != 0:
         child = nursery.start(tmp_path, "train", config, "--out", out)
         nursery.wait_for(out / "state" / "step-00000000") if code == -1 else None
         code = child.send(number, after=dice.uniform(0.1, 0.9))
-        assert code in (expected_code, 0), child.said()
-        assert expected_code in EXIT_CODES
-        if code and (ended := corpora.events(out, "end")):
+        assert code in (expected_code, -number, 0), child.said()  # -number: before the program had well begun
+        if code == expected_code and (ended := corpora.events(out, "end")):
             assert ended[-1]["step"] == corpora.checkpoints(out)[-1] and ended[-1]["exit_code"] == code
             stops += 1
     assert stops > 1
     assert corpora.outcome(out) == expected
+
+
+def test_a_second_signal_ends_at_once() -> None:
+    program = (
+        "import time\nfrom headway.training.signals import StopRequest\n"
+        "with StopRequest() as stop:\n    stop.patient = True\n    print('ready', flush=True)\n"
+        "    while True:\n        time.sleep(0.01)\n        print(bool(stop), flush=True) if stop else None"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(signal.SIGTERM)
+        assert child.stdout.readline() == "True\n"
+        child.send_signal(signal.SIGINT)
+        assert child.wait(10) == TERMINATED
+
+
+# ---------------------------------------------------------------- bad disks
+
+
+def test_a_disk_that_fails_once_is_tried_again_or_named(tmp_path: Path) -> None:
+    config, expected = unbroken(tmp_path, {"training": {"steps": 12, "checkpoint_every": 4}})
+    codes = []
+    for number, (kind, turn) in enumerate([("enospc", 30), ("eio", 45), ("enospc", 60), ("eio", 90), ("enospc", 104)]):
+        out = tmp_path / f"failed-{number}"
+        code, said = nursery.run(tmp_path, "train", config, "--out", out, HEADWAY_FAULT=f"any:{turn}:{kind}")
+        assert code in (0, 3), said
+        assert f"cannot write {out}" in said and ("No space" in said) == (kind == "enospc")
+        codes.append(code)
+        finish(tmp_path, config, out)
+        assert corpora.outcome(out) == expected
+    assert 0 in codes
+
+
+def test_a_full_disk_stops_the_run_and_nothing_is_lost(tmp_path: Path) -> None:
+    config, expected = unbroken(tmp_path, {"training": {"steps": 200, "validate_every": 200, "checkpoint_every": 1000}})
+    out = tmp_path / "full"
+    child = nursery.start(tmp_path, "train", config, "--out", out)
+    nursery.wait_for(out / "state" / "step-00000000")
+    child.send(signal.SIGTERM, after=0.1)
+    before = corpora.checkpoints(out)
+    child = nursery.start(tmp_path, "train", "--out", out, largest=100_000)  # bytes; the weights have more
+    code = child.send(signal.SIGTERM, after=0.8)
+    assert code == 3, child.said()
+    line = child.said().splitlines()[-1]
+    assert line.startswith(f"headway: cannot write {out / 'state' / 'step-'}"[:40]) and "bytes are needed" in line
+    assert corpora.checkpoints(out) == before and corpora.unfinished(out) == []
+    finish(tmp_path, config, out)
+    assert corpora.outcome(out) == expected
+
+
+def test_a_flipped_byte_is_noticed_and_the_checkpoint_before_is_used(tmp_path: Path) -> None:
+    config, expected = unbroken(tmp_path)
+    out, dice = tmp_path / "rotten", random.Random(0)
+    child = nursery.start(tmp_path, "train", config, "--out", out)
+    nursery.wait_for(out / "state" / "step-00000015")
+    child.send(signal.SIGKILL, after=0.0)
+    *_, older, newest = sorted((out / "state").glob("step-*"))
+    if newest.name.startswith("step-") and ".tmp-" in newest.name:
+        older, newest = sorted(path for path in (out / "state").glob("step-*") if ".tmp-" not in path.name)[-2:]
+    for _ in range(50):
+        path = dice.choice([path for path in newest.iterdir() if path.stat().st_size])
+        sound = path.read_bytes()
+        place = dice.randrange(len(sound))
+        path.write_bytes(sound[:place] + bytes([sound[place] ^ 1 << dice.randrange(8)]) + sound[place + 1 :])
+        found = Checkpoints(out / "state")
+        used = found.newest()
+        assert used is not None and used.path == older, path
+        assert str(newest) in found.notes[0] and path.name in found.notes[0]
+        rotten, _ = path.read_bytes(), path.write_bytes(sound)
+    path.write_bytes(rotten)
+    code, said = nursery.run(tmp_path, "train", "--out", out)
+    assert code == 0 and f"note: {newest} is damaged" in said
+    assert any(str(newest) in event["text"] for event in corpora.events(out, "note"))
+    assert corpora.outcome(out) == expected
+
+
+def test_two_trainers_do_not_share_a_folder(tmp_path: Path) -> None:
+    config = corpora.write_config(tmp_path, {"training": {"steps": 2000}})
+    child = nursery.start(tmp_path, "train", config, "--out", tmp_path / "model")
+    nursery.wait_for(tmp_path / "model" / "state" / "step-00000000")
+    code, said = nursery.run(tmp_path, "train", "--out", tmp_path / "model")
+    assert (code, f"process {child.pid}" in said) == (2, True)
+    assert child.send(signal.SIGTERM, after=0.1) == TERMINATED

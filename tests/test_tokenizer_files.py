@@ -45,8 +45,8 @@ def model_of(algorithm: str = "bpe") -> bytes:
 
 
 def with_piece(text: bytes) -> bytes:
-    piece = b"\x0a" + spm._varint(len(text)) + text
-    return model_of() + b"\x0a" + spm._varint(len(piece)) + piece
+    piece = b"\x0a" + spm.varint(len(text)) + text
+    return model_of() + b"\x0a" + spm.varint(len(piece)) + piece
 
 
 def foreign_model() -> bytes:

@@ -17,6 +17,7 @@ from headway.commands.evaluate import evaluate
 from headway.commands.plot import plot
 from headway.commands.train import train
 from headway.commands.translate import score, translate
+from headway.cores import share_cores
 from headway.errors import STOPPED_BY_SIGINT, HeadwayError
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ WrongUse: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name_
 
 def main() -> None:
     """Run; a user's mistake is one line and an exit code, a fault of ours leaves a report."""
+    share_cores()
     try:
         sys.exit(run())
     except BrokenPipeError:

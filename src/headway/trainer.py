@@ -22,7 +22,7 @@ from headway.metrics import measure
 from headway.run import Run
 from headway.tasks.translation import TranslationTask
 from headway.training import files
-from headway.training.checkpoint import Checkpoints, hash_of
+from headway.training.checkpoint import Checkpoints
 from headway.training.engine import CapturedEngine, Engine, seed_of
 from headway.training.events import Ended, Event, Noted, Planned, Validated
 from headway.training.job import Job
@@ -67,8 +67,8 @@ class Trainer:
         if training.compile:
             objective = cast("nn.Module", torch.compile(objective, dynamic=False))
         engine = self.engine_kind()(objective, update, training.precision, self.device)
-        content = hash_of(config.dump(self.run.model) + self.task.fingerprint)
-        checkpoints = Checkpoints(self.folder / "state", training.keep_last, training.keep_best, content)
+        state = self.folder / "state"
+        checkpoints = Checkpoints(state, training.keep_last, training.keep_best, self.task.fingerprint)
         return Job(
             self.task, model, engine, training.averaging.build(), Saver(checkpoints), training, self.run.seed, 0,
             self.run.model.width, self.ranks,
@@ -96,8 +96,8 @@ class Trainer:
     def check(self, configuration: str) -> None:
         if configuration != self.job.saver.checkpoints.configuration:
             raise UsageError(
-                f"{self.folder} holds a run with another model or other training text: the files have changed "
-                "since it began; put them back, or give another --out"
+                f"{self.folder} holds a run on other training text: the files have changed since it began; "
+                "put them back, or give another --out"
             )
 
     def decided(self, training: Training) -> Training:

@@ -41,7 +41,7 @@ def tmx(path: Path, invalid: Invalid = "error", names: Names = NO_NAMES) -> Iter
                 seen.update(variants)
                 _forget(unit)
         except etree.XMLSyntaxError as error:
-            line, reason = error.lineno or 1, str(error.msg).split(", line ")[0]
+            line, reason = error.lineno or 1, " ".join(str(error.msg).split(", line ")[0].split())
             raise UsageError(f"{path}:{line}: not a TMX file: {reason}") from None
     _check_found(path, seen, names)
 

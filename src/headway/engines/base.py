@@ -13,7 +13,7 @@ from torch import Tensor
 from headway.search import Hypothesis, Search
 from headway.search.shaping import Shape
 
-Precision = Literal["fp32", "int8"]
+Precision = Literal["fp32", "int8"]  # on processors
 
 
 class Unavailable(Exception):
@@ -24,8 +24,8 @@ class Unavailable(Exception):
 class Engine(Protocol):
     """A model that is ready to translate."""
 
-    name: str  # torch, native or ctranslate2
-    precision: Precision
+    name: str  # native, ctranslate2, torch or cuda
+    precision: str  # fp32, int8 or bf16
     workers: int  # batches worth working on at the same time, each in a thread of its own
 
     def translate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import cast
 
 import torch
 from torch import nn
@@ -17,10 +17,9 @@ from headway.engines.native import NativeEngine
 from headway.engines.pytorch import TorchEngine
 from headway.errors import UsageError
 
-EngineName = Literal["auto", "native", "ctranslate2", "torch"]
-PrecisionName = Literal["auto", "fp32", "int8"]
-
+AUTO = "auto"
 FASTEST_ON_CPU = ("native", "ctranslate2", "torch")
+PRECISIONS = ("fp32", "int8")
 
 
 @dataclass(frozen=True)
@@ -37,20 +36,20 @@ class Wanted:
 
     model: nn.Module
     design: Design
-    precision: PrecisionName
+    precision: str
     folder: Path | None
     workers: int | None
 
     def quantised_if_free(self) -> Precision:
         """int8 unless something else is asked for: on processors it is faster, and costs no quality we can measure."""
-        return "int8" if self.precision == "auto" else self.precision
+        return "int8" if self.precision == AUTO else cast(Precision, self.precision)
 
 
 def choose(
     model: nn.Module,
     design: Design,
-    engine: EngineName = "auto",
-    precision: PrecisionName = "auto",
+    engine: str = AUTO,
+    precision: str = AUTO,
     folder: Path | None = None,
     workers: int | None = None,
 ) -> Chosen:
@@ -58,10 +57,12 @@ def choose(
 
     `folder` is the model's, where a converted copy may be kept.
     """
+    check_known("engine", engine, FASTEST_ON_CPU)
+    check_known("precision", precision, PRECISIONS)
     wanted = Wanted(model, design, precision, folder, workers)
     device = next(model.parameters()).device
     names = FASTEST_ON_CPU if device.type == "cpu" else ("torch",)
-    if engine == "auto":
+    if engine == AUTO:
         return first_of(names, wanted, device)
     try:
         if engine not in names:
@@ -69,6 +70,11 @@ def choose(
         return Chosen(ENGINES[engine](wanted), "asked for")
     except Unavailable as reason:
         raise UsageError(f"engine {engine} cannot be used: {reason}; leave the choice to auto") from None
+
+
+def check_known(what: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in (AUTO, *known):
+        raise UsageError(f"{what} is {given!r}; choose one of {', '.join((AUTO, *known))}")
 
 
 def first_of(names: tuple[str, ...], wanted: Wanted, device: torch.device) -> Chosen:

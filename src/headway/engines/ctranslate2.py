@@ -39,7 +39,7 @@ class CTranslate2Engine:
         self, model: nn.Module, design: Design, precision: Precision, folder: Path | None, workers: int | None = None
     ) -> None:
         """Raises Unavailable if the package is missing or its format cannot hold the model."""
-        self.precision: Precision = precision
+        self.precision: str = precision
         self.workers = workers or processors()
         self.otherwise = TorchEngine(model)
         self.translator = open_translator(converted(model, design, precision, folder), precision, self.workers)

@@ -22,7 +22,7 @@ from headway.search.shaping import Shape
 from headway.text.vocabulary import PAD
 
 WIDEST_BEAM = 64  # wider ones are searched in Python
-LARGEST_KEPT = 256 << 20  # bytes of a state that waits for its next batch
+LARGEST_KEPT = 512 << 20  # bytes of a state that waits for its next batch
 
 
 class NativeRows:
@@ -55,7 +55,7 @@ class NativeEngine:
         """Raises Unavailable where the kernel cannot be built or cannot express the model."""
         packed = pack(design, model.state_dict(), precision)
         self.native = NativeModel(Kernel(library()), *packed)
-        self.precision: Precision = precision
+        self.precision: str = precision
         self.workers = workers or processors()
         self.longest, self.words = packed.sizes.longest, packed.sizes.target_words
         self.beyond = TorchEngine(model)  # for sentences longer than the kernel's tables

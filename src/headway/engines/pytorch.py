@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from headway.engines.base import Precision
 from headway.search import Hypothesis, Search, Stepper
 from headway.search.shaping import Shape
 
@@ -16,7 +15,7 @@ class TorchEngine:
     """Every other engine must say what this one says."""
 
     name = "torch"
-    precision: Precision = "fp32"
+    precision: str = "fp32"
     workers = 1  # PyTorch spreads its own work
 
     def __init__(self, model: nn.Module) -> None:

@@ -18,7 +18,7 @@ from headway.translating import pad_rows
 
 STEPS = 48  # pieces each output may have, the end included
 EXACT = 1e-3  # nats: two roads to the same numbers
-LOOSE = {"float16": 0.05, "bfloat16": 0.2, "int16": 0.05, "int8": 0.5}  # what fewer bits may cost at one piece
+LOOSE = {"float16": 0.05, "bfloat16": 0.2, "int": 0.5}  # what fewer bits may cost at one piece
 
 # Source pieces (without begin and end) in, the best piece at every step out (without the end).
 Engine = Callable[[list[list[int]]], list[list[int]]]

@@ -96,7 +96,9 @@ def check_package(folder: Path, trial: Trial) -> Engine:
     return open_ctranslate2(folder / name / "model", trial.trained)
 
 
-def check_text(pieces: sentencepiece.SentencePieceProcessor, trial: Trial, text: str, source: list[int], output: list[int]) -> None:
+def check_text(
+    pieces: sentencepiece.SentencePieceProcessor, trial: Trial, text: str, source: list[int], output: list[int]
+) -> None:
     ours = trial.trained.target.decode(output)
     names = [trial.trained.target.piece(i) for i in output]
     if SPACE_MARK not in text and pieces.encode(text) != source:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
+
+import torch
 
 from headway.architecture import EncoderDecoderDesign
 from headway.errors import UsageError
@@ -34,7 +37,8 @@ def convert(
         raise UsageError(f"quantization is {quantization!r}; choose one of {', '.join(QUANTIZATIONS)}")
     design = with_plain_attention(design)
     check_ctranslate2(design)
-    spec = specification(design, {name: tensor.float() for name, tensor in tensors.items()})
+    # A copy, for the library rounds weights where they lie.
+    spec = specification(design, {name: tensor.to(torch.float32, copy=True) for name, tensor in tensors.items()})
     if isinstance(design, EncoderDecoderDesign):
         spec.register_source_vocabulary(different(source_pieces))
         spec.register_target_vocabulary(different(target_pieces))
@@ -61,6 +65,7 @@ def open_ctranslate2(folder: Path, trained: Trained) -> Engine:
     """The model as CTranslate2 runs it, greedily. Weights of fewer bits are used as they are."""
     import ctranslate2
 
+    ctranslate2.set_log_level(logging.ERROR)  # it warns of weights that the processor must widen
     source, target = (different(side) for side in trained.pieces())
     ids = {piece: i for i, piece in enumerate(target)}
     options = {"beam_size": 1, "max_length": STEPS, "include_prompt_in_result": False}

@@ -34,7 +34,9 @@ class Target:
 
 TARGETS = {
     "hf": Target(lambda trained, folder, _: write_hub_folder(trained, folder), check_hub_folder),
-    "ctranslate2": Target(write_ctranslate2, lambda folder, trial: open_ctranslate2(folder, trial.trained), quantizes=True),
+    "ctranslate2": Target(
+        write_ctranslate2, lambda folder, trial: open_ctranslate2(folder, trial.trained), quantizes=True
+    ),
     "onnx": Target(lambda trained, folder, _: write_onnx(trained, folder), check_onnx),
     "argos": Target(write_argos, check_package, quantizes=True, keeps="*.argosmodel"),
 }

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from headway.exchange.agreement import STEPS, Engine, Trial
 from headway.exchange.extras import extra
 from headway.exchange.folding import with_plain_attention
 from headway.exchange.huggingface import to_gpt2, to_llama, to_marian
+from headway.exchange.quiet import quiet
 from headway.exchange.tokenizer_json import tokenizer_json
 from headway.exchange.trained import Trained
 from headway.text.sentencepieces import SentencePieces
@@ -81,16 +80,22 @@ def write_marian_tokenizer(trained: Trained, folder: Path) -> None:
     sides = {"source": trained.source, "target": trained.target}
     for name, tokenizer in sides.items():
         if not isinstance(tokenizer, SentencePieces):
-            raise UsageError(f"Marian layout: the {name} is cut by {type(tokenizer).__name__}; only sentencepiece models are held")
+            raise UsageError(
+                f"Marian layout: the {name} is cut by {type(tokenizer).__name__}; only sentencepiece models are held"
+            )
         tokenizer.save(folder, name)
     shared = names(trained.source) == names(trained.target)
     write_json(folder / "vocab.json", names(trained.source))
     if not shared:
         write_json(folder / "target_vocab.json", names(trained.target))
     languages = dict(zip(("source_lang", "target_lang"), (code or None for code in trained.languages), strict=True))
-    special = dict(zip(("pad_token", "unk_token", "eos_token"), (SPECIAL_PIECES[i] for i in (PAD, UNK, EOS)), strict=True))
+    special = dict(
+        zip(("pad_token", "unk_token", "eos_token"), (SPECIAL_PIECES[i] for i in (PAD, UNK, EOS)), strict=True)
+    )
     limits = {"model_max_length": min(LONGEST, trained.design.longest), "separate_vocabs": not shared}
-    write_json(folder / "tokenizer_config.json", {"tokenizer_class": "MarianTokenizer", **languages, **special, **limits})
+    write_json(
+        folder / "tokenizer_config.json", {"tokenizer_class": "MarianTokenizer", **languages, **special, **limits}
+    )
 
 
 def names(tokenizer: Tokenizer) -> dict[str, int]:
@@ -102,7 +107,8 @@ def names(tokenizer: Tokenizer) -> dict[str, int]:
 
 def write_tokenizer_json(trained: Trained, folder: Path) -> None:
     (folder / "tokenizer.json").write_text(tokenizer_json(trained.target), encoding="utf-8")
-    special = dict(zip(("pad_token", "unk_token", "bos_token", "eos_token"), SPECIAL_PIECES, strict=True))
+    names = ("pad_token", "unk_token", "bos_token", "eos_token")
+    special = {name: trained.target.piece(i) for i, name in enumerate(names)}
     limits = {"model_max_length": trained.design.longest, "clean_up_tokenization_spaces": False}
     write_json(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", **special, **limits})
 
@@ -134,10 +140,14 @@ def check_text(tokenizer: Any, trial: Trial, text: str, source: list[int], outpu
         cut = tokenizer(tags.get(source[0], "") + text)["input_ids"]
         joined = tokenizer.decode(output, skip_special_tokens=True)
     if cut != source:
-        raise RefusedError(f"the hf export cuts {text[:60]!r} into other pieces than its model does; nothing was written")
+        raise RefusedError(
+            f"the hf export cuts {text[:60]!r} into other pieces than its model does; nothing was written"
+        )
     ours = trial.trained.target.decode(output)
     if "\ufffd" not in ours and joined.strip() != ours.strip():  # broken bytes may be shown in several ways
-        raise RefusedError(f"the hf export writes {joined[:60]!r} where its model writes {ours[:60]!r}; nothing was written")
+        raise RefusedError(
+            f"the hf export writes {joined[:60]!r} where its model writes {ours[:60]!r}; nothing was written"
+        )
 
 
 @torch.inference_mode()
@@ -152,21 +162,3 @@ def generate(model: Any, sources: list[list[int]], reads: bool) -> list[list[int
             found = model.generate(ids, attention_mask=(ids != PAD).long(), **options)
         said += found[:, 1 if reads else ids.size(1) :].tolist()
     return [one[: one.index(EOS)] if EOS in one else one for one in said]
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Libraries that chat must not speak into the user's terminal."""
-    from transformers.utils import logging
-
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()

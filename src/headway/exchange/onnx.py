@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +16,14 @@ from headway.errors import RefusedError
 from headway.exchange.agreement import STEPS, Engine, Trial, forced
 from headway.exchange.extras import extra
 from headway.exchange.graphs import ContinueGraph, ReadGraph, StepGraph
+from headway.exchange.quiet import quiet
 from headway.exchange.trained import Trained
 from headway.models import EncoderDecoder
 from headway.tasks.translation import Tokenizers
 from headway.text.vocabulary import BOS, EOS, PAD
 
 READ, STEP = "encoder.onnx", "decoder.onnx"
-CLOSE = 1e-4  # scores may differ by this much
+CLOSE = 1e-4  # scores may differ by this share of the largest
 
 NAMES = {2: "past", 3: "source"}  # of lengths, by their size in the example
 
@@ -81,20 +79,6 @@ def open_axes(value: Tensor | list[Tensor]) -> Any:
         return [open_axes(one) for one in value]
     length = 2 if value.dim() == 4 else 1
     return {0: "rows"} if value.size(length) == 1 else {0: "rows", length: NAMES[value.size(length)]}
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """The exporter tells its life story; only its errors matter here."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)
 
 
 # ---------------------------------------------------------------- running
@@ -170,4 +154,4 @@ def difference(model: OnnxModel, trial: Trial, source: list[int], output: list[i
     model.start(np.array([[*source, EOS]], dtype=np.int64))
     pieces = [BOS, *output] if reads else [BOS, *source, *output]
     scores = np.concatenate([model.step(np.array([piece], dtype=np.int64)) for piece in pieces])
-    return float(np.abs(scores[len(scores) - len(wanted) :] - wanted).max())
+    return float(np.abs(scores[len(scores) - len(wanted) :] - wanted).max() / max(1.0, np.abs(wanted).max()))

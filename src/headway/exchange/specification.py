@@ -188,7 +188,9 @@ def distance_table(design: Design, tensors: State, stack: str) -> Float[Tensor, 
     back = torch.cat([torch.arange(LONGEST), far.long()])
     distances = back if stack != "encoder" else torch.cat([back, -back])
     q = torch.zeros(1, design.heads, 1, 1)
-    bias = built(design, tensors, stack).bias(q, q.expand(-1, -1, len(distances), -1), torch.zeros(1, 1).long(), -distances[None])
+    bias = built(design, tensors, stack).bias(
+        q, q.expand(-1, -1, len(distances), -1), torch.zeros(1, 1).long(), -distances[None]
+    )
     assert bias is not None
     return bias[0, :, 0].T.detach().contiguous()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from headway.errors import UsageError
 from headway.text import spm
+from headway.text.hub import HubPieces
 from headway.text.sentencepieces import SentencePieces
 from headway.text.spm import Kind, Piece
 from headway.text.tokenizer import Tokenizer
@@ -14,10 +15,21 @@ from headway.text.vocabulary import BOS, EOS, SPECIAL_PIECES, UNK
 
 
 def tokenizer_json(tokenizer: Tokenizer) -> str:
-    """The same cuts and the same ids: a space becomes ▁, one is put in front, unknown characters become bytes."""
+    """The same cuts and the same ids, and the begin before every text."""
+    from tokenizers import Tokenizer as Foreign
+    from tokenizers import processors
+
+    made = Foreign.from_str(tokenizer.text) if isinstance(tokenizer, HubPieces) else from_sentencepiece(tokenizer)
+    begin = tokenizer.piece(BOS)
+    made.post_processor = processors.TemplateProcessing(single=f"{begin} $A", special_tokens=[(begin, BOS)])
+    return made.to_str()
+
+
+def from_sentencepiece(tokenizer: Tokenizer) -> Any:
+    """A space becomes ▁, one is put in front, unknown characters become bytes."""
     if not isinstance(tokenizer, SentencePieces):
-        raise UsageError(f"tokenizer.json holds sentencepiece models, not {type(tokenizer).__name__}")
-    from tokenizers import AddedToken, decoders, normalizers, pre_tokenizers, processors
+        raise UsageError("tokenizer.json holds sentencepiece models; this model's text is cut otherwise")
+    from tokenizers import AddedToken, decoders, normalizers, pre_tokenizers
     from tokenizers import Tokenizer as Foreign
 
     algorithm, pieces = spm.contents(tokenizer.model)
@@ -28,11 +40,11 @@ def tokenizer_json(tokenizer: Tokenizer) -> str:
     made.pre_tokenizer = pre_tokenizers.Metaspace(SPACE_MARK, prepend_scheme="first", split=False)
     marks = [decoders.Replace(SPACE_MARK, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     made.decoder = decoders.Sequence(marks)
-    made.add_special_tokens([AddedToken(p.text, special=True) for p in pieces if p.kind in (Kind.CONTROL, Kind.UNKNOWN)])
+    made.add_special_tokens(
+        [AddedToken(p.text, special=True) for p in pieces if p.kind in (Kind.CONTROL, Kind.UNKNOWN)]
+    )
     made.add_tokens([AddedToken(p.text, normalized=False) for p in pieces if p.kind == Kind.GIVEN])
-    begin = SPECIAL_PIECES[BOS]
-    made.post_processor = processors.TemplateProcessing(single=f"{begin} $A", special_tokens=[(begin, BOS)])
-    return made.to_str()
+    return made
 
 
 def merges_of(pieces: list[Piece]) -> Any:

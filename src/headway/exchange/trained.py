@@ -67,7 +67,9 @@ def read_trained(folder: Path) -> Trained:
         raise UsageError(f"{folder / 'config.toml'}: not valid TOML: {error}") from None
     run = config.from_dict(Run, table, str(folder / "config.toml"))
     if not isinstance(run.model, EncoderDecoderDesign | LanguageModelDesign):
-        raise UsageError(f"{folder} holds a model of kind {run.model.kind}; translators and language models are exported")
+        raise UsageError(
+            f"{folder} holds a model of kind {run.model.kind}; translators and language models are exported"
+        )
     tokenizers = Tokenizers.load(folder)
     card = folder / CARD
     return Trained(

@@ -49,39 +49,39 @@ _FIXED = {1: 8, 5: 4}  # bytes of a wire type with a fixed width
 def contents(model: bytes) -> Contents:
     """The pieces with their scores and kinds, which the library does not tell completely."""
     algorithm, pieces = UNIGRAM, []
-    for number, value, _ in _fields(model):
+    for number, value, _ in fields(model):
         if number == _PIECES and isinstance(value, bytes):
             pieces.append(_piece(value))
         elif number == _TRAINER and isinstance(value, bytes):
-            algorithm = next((v for n, v, _ in _fields(value) if n == _MODEL_TYPE), UNIGRAM)
+            algorithm = next((v for n, v, _ in fields(value) if n == _MODEL_TYPE), UNIGRAM)
     return Contents(int(algorithm), pieces)
 
 
 def without_rule_path(model: bytes) -> bytes:
     """Drop the path of the rule file, so that the same text gives the same model wherever it is learnt."""
     out = b""
-    for number, value, raw in _fields(model):
+    for number, value, raw in fields(model):
         if number == _NORMALIZER and isinstance(value, bytes):
-            value = b"".join(inner for n, _, inner in _fields(value) if n != _RULE_FILE)
-            raw = bytes([number << 3 | 2]) + _varint(len(value)) + value
+            value = b"".join(inner for n, _, inner in fields(value) if n != _RULE_FILE)
+            raw = bytes([number << 3 | 2]) + varint(len(value)) + value
         out += raw
     return out
 
 
 def rules(model: bytes) -> bytes:
     """How the model changes characters before it cuts, in the library's own form; empty if it does not."""
-    specs = (value for number, value, _ in _fields(model) if number == _NORMALIZER and isinstance(value, bytes))
-    found = (value for spec in specs for number, value, _ in _fields(spec) if number == _RULES)
+    specs = (value for number, value, _ in fields(model) if number == _NORMALIZER and isinstance(value, bytes))
+    found = (value for spec in specs for number, value, _ in fields(spec) if number == _RULES)
     return next((value for value in found if isinstance(value, bytes)), b"")
 
 
 def _piece(data: bytes) -> Piece:
-    found: dict[int, Any] = {number: value for number, value, _ in _fields(data)}
+    found: dict[int, Any] = {number: value for number, value, _ in fields(data)}
     score = np.frombuffer(found.get(2, b"\0\0\0\0"), "<f4")[0]
     return Piece(found[1].decode("utf-8"), float(score), found.get(3, Kind.NORMAL))
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, bytes | int, bytes]]:
+def fields(data: bytes) -> Iterator[tuple[int, bytes | int, bytes]]:
     """Each field as its number, its value and its bytes as they stand."""
     at = 0
     while at < len(data):
@@ -104,7 +104,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     return value | data[at] << shift, at + 1
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
     out = []
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

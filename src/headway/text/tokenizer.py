@@ -8,6 +8,7 @@ from typing import Protocol, SupportsInt, runtime_checkable
 
 from headway.errors import UsageError
 from headway.text.characters import CHARACTERS, Characters
+from headway.text.hub import HubPieces
 from headway.text.segmenting import Segmenter
 from headway.text.sentencepieces import SentencePieces
 from headway.text.subword import Subword
@@ -57,7 +58,8 @@ class Tokenizer(Protocol):
 
 def load(folder: Path, stem: str, trusted: bool = False) -> Tokenizer:
     """Open what `save` wrote; `trusted` only for files of our own run, as a hostile one can crash us."""
-    names = [f"{stem}{suffix}" for suffix in (SentencePieces.suffix, CHARACTERS.suffix, WORDS.suffix)]
+    suffixes = (SentencePieces.suffix, CHARACTERS.suffix, WORDS.suffix, HubPieces.suffix)
+    names = [f"{stem}{suffix}" for suffix in suffixes]
     found = [name for name in names if (folder / name).is_file()]
     if len(found) != 1:
         state = f"holds {' and '.join(found)}" if found else "holds no tokeniser"
@@ -65,4 +67,6 @@ def load(folder: Path, stem: str, trusted: bool = False) -> Tokenizer:
     path = folder / found[0]
     if found[0] == names[0]:
         return SentencePieces.read(path, trusted)
+    if found[0] == names[3]:
+        return HubPieces.read(path)
     return SymbolTokenizer.read(path, CHARACTERS if found[0] == names[1] else WORDS)

@@ -118,16 +118,28 @@ def write(path: Path, pieces: Iterable[Buffer]) -> Digest:
     """Write a new file and make it durable. The digest is of what was meant, not of what the disk kept."""
     digest, size = hashlib.sha256(), 0
     with open(path, "xb", buffering=0) as file:
-        for piece in pieces:
-            view = memoryview(piece)
-            size += len(view)
-            for start in range(0, len(view), CHUNK):
-                part = view[start : start + CHUNK]
-                digest.update(part)
-                _write_all(file.fileno(), part)
+        for part in _in_chunks(pieces):
+            digest.update(part)
+            size += len(part)
+            _write_all(file.fileno(), part)
         with around("sync"):
             os.fsync(file.fileno())
     return Digest(size, digest.hexdigest())
+
+
+def _in_chunks(pieces: Iterable[Buffer]) -> Iterator[memoryview]:
+    """Small pieces together, large ones in parts and without a copy."""
+    small = bytearray()
+    for piece in map(memoryview, pieces):
+        if small and len(small) + len(piece) > CHUNK:
+            yield memoryview(small)
+            small = bytearray()
+        if len(piece) <= CHUNK:
+            small += piece
+        else:
+            yield from (piece[start : start + CHUNK] for start in range(0, len(piece), CHUNK))
+    if small:
+        yield memoryview(small)
 
 
 def _write_all(file: int, part: memoryview) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int
@@ -34,6 +34,7 @@ class Finding:
     examples: tuple[Example, ...] = ()
 
 
+@runtime_checkable
 class Check(Protocol):
     """One kind of trouble. It sees every line once and remembers little."""
 

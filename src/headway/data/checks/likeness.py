@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int, UInt8, UInt64
+from jaxtyping import Bool, Float, Int, UInt8, UInt64
 
 from headway.data.checks.blocks import Side
 from headway.data.checks.kinds import KIND, SIGNS
@@ -69,7 +69,7 @@ class Marks:
     def __len__(self) -> int:
         return len(self.classes)
 
-    def __getitem__(self, rows: slice | Int[np.ndarray, " m"]) -> Marks:
+    def __getitem__(self, rows: slice | Int[np.ndarray, " m"] | Bool[np.ndarray, " n"]) -> Marks:
         return Marks(self.classes[rows], self.words[rows])
 
 

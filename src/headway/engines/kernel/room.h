@@ -2,6 +2,7 @@
 #pragma once
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -45,6 +46,7 @@ public:
 
 // Many pieces of memory that are given back all at once.
 class Arena {
+    static constexpr size_t LARGEST = 1 << 23;  // numbers in one piece, unless more are asked for at once
     std::vector<Room<float>> chunks;
     size_t chunk = 0, used = 0;
 
@@ -52,8 +54,8 @@ public:
     float* take(size_t count) {
         while (chunk < chunks.size() && used + count > chunks[chunk].bytes() / sizeof(float) - 16) chunk++, used = 0;
         if (chunk == chunks.size()) {
-            size_t least = chunks.empty() ? 1 << 16 : chunks.back().bytes() / 2;  // in numbers: twice the last one
-            chunks.emplace_back(count > least ? count : least);
+            size_t twice = chunks.empty() ? 1 << 16 : chunks.back().bytes() / 2, least = std::min(twice, LARGEST);
+            chunks.emplace_back(std::max(count, least));
             used = 0;
         }
         float* found = chunks[chunk] + used;
