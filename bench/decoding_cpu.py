@@ -1,6 +1,7 @@
 """Decoding on a processor: headway's engines against CTranslate2 and Hugging Face generate, each at its best setting.
 
-python -m bench.decoding_cpu [--quick] [--sizes small,base] [--model FOLDER --text FILE] [--out FILE]
+python -m bench.decoding_cpu [--quick] [--sizes small,base] [--model FOLDER --text FILE [--reference FILE]]
+                             [--out FILE]
 
 All systems run the same random weights, whose outputs never end by themselves, so that everybody writes the same
 number of pieces. Repeats are interleaved: a disturbance hits everybody. Two workers or threads, as on two cores.
@@ -248,34 +249,48 @@ def translators(folder: Path) -> Iterator[tuple[str, Callable[[list[str], int], 
         yield f"CTranslate2 {precision}", theirs(base, *both(made, precision))
 
 
-def text_table(folder: Path, lines: list[str], quick: bool) -> Iterator[str]:
+def text_table(folder: Path, lines: list[str], references: list[str], quick: bool) -> Iterator[str]:
     every = dict(translators(folder))
     yield "| text to text | " + " | ".join(every) + " | int8 | fp32 |"
     yield "|---" * (len(every) + 3) + "|"
     for beam in (1, 5):
+        how = "greedy" if beam == 1 else f"beam {beam}"
         single: dict[str, list[float]] = {name: [] for name in every}
         many: dict[str, list[float]] = {name: [] for name in every}
+        outputs: dict[str, list[str]] = {}
         for line in lines[: 20 if quick else 100]:
             for name, run in every.items():
-                single[name].append(1e3 * timed(run, [line], beam))
+                single[name].append(1e3 * timed(run, [line], beam)[0])
         for _ in range(1 if quick else 3):
             for name, run in every.items():
-                many[name].append(len(lines) / timed(run, lines, beam))
-        how = "greedy" if beam == 1 else f"beam {beam}"
+                taken, outputs[name] = timed(run, lines, beam)
+                many[name].append(len(lines) / taken)
         cells = [f"{at(single[name]):.1f} ({at(single[name], 0.95):.1f})" for name in every]
         yield f"| 1 line {how}, ms p50 (p95) | " + " | ".join([*cells, *ratios(single, lower=True)]) + " |"
         cells = [f"{at(many[name]):.1f}" for name in every]
         yield f"| {len(lines)} lines {how}, lines/s | " + " | ".join([*cells, *ratios(many, lower=False)]) + " |"
+        if references:
+            yield f"| BLEU {how} | " + " | ".join(bleu(outputs[name], references) for name in every) + " | | |"
 
 
-def timed(run: Callable[[list[str], int], list[str]], lines: list[str], beam: int) -> float:
+def bleu(outputs: list[str], references: list[str]) -> str:
+    from sacrebleu import corpus_bleu
+
+    return f"{corpus_bleu(outputs, [references]).score:.2f}"
+
+
+def timed(run: Callable[[list[str], int], list[str]], lines: list[str], beam: int) -> tuple[float, list[str]]:
     begun = time.perf_counter()
-    run(lines, beam)
-    return time.perf_counter() - begun
+    made = run(lines, beam)
+    return time.perf_counter() - begun, made
 
 
 def ratios(found: dict[str, list[float]], lower: bool) -> list[str]:
     return [ratio(found, precision, lower) for precision in PRECISIONS]
+
+
+def read_lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
 
 
 def main() -> None:
@@ -284,6 +299,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="small,base")
     parser.add_argument("--model", type=Path, help="a trained model's folder, for a table from text to text")
     parser.add_argument("--text", type=Path, help="lines for it to translate")
+    parser.add_argument("--reference", type=Path, help="their translations, for BLEU")
     parser.add_argument("--out", type=Path, help="write the table here, too")
     given = parser.parse_args()
     flags = [flag for flag in ("avx2", "avx512bw", "avx512_vnni", "avx_vnni") if flag in cpu_flags()]
@@ -294,7 +310,8 @@ def main() -> None:
     print(*lines, sep="\n")
     tables = [table(CASES[name], given.quick) for name in given.sizes.split(",") if name]
     if given.model and given.text:
-        tables.append(text_table(given.model, given.text.read_text(encoding="utf-8").splitlines(), given.quick))
+        lines_in, references = (read_lines(path) if path else [] for path in (given.text, given.reference))
+        tables.append(text_table(given.model, lines_in, references, given.quick))
     for each in tables:
         for line in each:
             print(line, flush=True)

@@ -54,9 +54,8 @@ def main() -> None:
         model.head.bias[EOS] = -1e4  # no output ends by itself: every one has the forced length
     peer = marian()
     limits = Limits(ratio=0.0, extra=LENGTH)
-    print(
-        "| sentences × beam | headway ms | sentences/s | Hugging Face ms | ratio | ms a step |\n|---|---|---|---|---|---|"
-    )
+    print("| sentences × beam | headway ms | sentences/s | Hugging Face ms | ratio | ms a step |")
+    print("|---|---|---|---|---|---|")
     for row in given.rows.split(","):
         sentences, beam = map(int, row.split("x"))
         source = torch.randint(4, VOCABULARY, (sentences, LENGTH), device="cuda")

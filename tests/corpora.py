@@ -13,13 +13,17 @@ import safetensors.torch
 import torch
 
 from headway import config
+from headway.data.order import Cursor
 from headway.planning import merge
+from headway.request import flat
 from headway.run import Run
 from headway.trainer import Trainer
 from headway.training.events import Event
 from headway.training.ranks import Ranks
 from headway.training.signals import StopRequest
 
+__all__ = ["flat"]  # used by tests through this module
+START = Cursor()
 SYLLABLES = ["ba", "ter", "lich", "en", "ver", "mi", "ung", "ze", "ga", "o", "er", "nk"]
 WORDS = ["".join(random.Random(i).choices(SYLLABLES, k=1 + i % 3)) for i in range(120)]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 PARENT = """
-import json, os, resource, select, sys, time
+import faulthandler, json, os, resource, sys, time
 sys.path[:0] = json.loads(sys.argv[1])
 import headway.cli, headway.request, headway.trainer, headway.view, torch
 import click, sacrebleu, torch._dynamo, torch.distributed.tensor, torch.distributed.fsdp
@@ -28,6 +28,7 @@ def child(order):
     sys.argv = ["headway", *order["arguments"]]
     if order["largest"]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (order["largest"], order["largest"]))
+    faulthandler.dump_traceback_later(100)  # of a process that hangs
     code = 1
     try:
         headway.cli.main()
@@ -129,4 +130,12 @@ def wait_for(path: Path, seconds: float = 60.0) -> None:
     until = time.monotonic() + seconds
     while not path.exists():
         assert time.monotonic() < until, f"{path} did not come"
+        time.sleep(0.005)
+
+
+def wait_for_checkpoint(folder: Path, step: int, seconds: float = 60.0) -> None:
+    """Until there is one of this step or a later one."""
+    until = time.monotonic() + seconds
+    while not any(int(path.name[5:13]) >= step for path in (folder / "state").glob("step-????????")):
+        assert time.monotonic() < until, f"{folder} did not come to step {step}"
         time.sleep(0.005)

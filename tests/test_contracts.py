@@ -23,7 +23,7 @@ from headway.parts.norms import Norm
 from headway.parts.positions import NoPositions, Position, Rotary, Sinusoidal
 from headway.parts.residuals import Residual
 from headway.parts.size import Size
-from headway.parts.states import Fixed, Growing, State, Sums
+from headway.parts.states import Fixed, Growing, Indexed, State, Sums
 
 SIZE = Size(width=16, heads=4, key_heads=2, head_width=4, longest=12)
 WORDS = 11
@@ -333,6 +333,19 @@ def test_a_beam_is_rows_that_share_a_source(choice: dict[str, Any], room: Callab
     follow([3, 4, 5], [1] * BEAM)
     rows.select(torch.tensor([2, 0]))
     follow([2, 0], [1, 1])
+
+
+@every(CAUSAL)
+@torch.no_grad()
+def test_an_index_of_who_wrote_what_is_as_good_as_moving_keys(choice: dict[str, Any]) -> None:
+    """Rows that keep their number, as in a recorded search; kernels that cannot follow an index get no index."""
+    source, model, text = padded(2, 5), translator(choice), words(6, 1)
+    sentences = [0] * BEAM + [1] * BEAM
+    rows = model.start(source, lambda: Indexed(12))
+    for order in ([2, 0, 0, 4, 3, 5], [1, 1, 2, 5, 5, 3], [0, 1, 1, 3, 3, 3], [2, 1, 0, 5, 4, 3]):
+        close(model.step(text[:, -1], rows), model(source[sentences], text)[:, -1])
+        rows.reorder(torch.tensor(order))
+        text = torch.cat([text[order], words(6, 1)], dim=1)
 
 
 # ---------------------------------------------------------------- kernels against their references

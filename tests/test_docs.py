@@ -146,8 +146,9 @@ def test_make_targets_exist() -> None:
 # ---------------------------------------------------------------- what is generated
 
 
-@pytest.fixture(scope="module")
-def build() -> ModuleType:
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(DOCS))
     spec = importlib.util.spec_from_file_location("build", DOCS / "build.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -157,6 +158,11 @@ def build() -> ModuleType:
 
 def test_no_link_is_broken(build: ModuleType) -> None:
     assert build.broken_links() == []
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    assert [path.name for path in DOCS.glob("*.md") if path.name != "index.md" and f"({path.name})" not in index] == []
 
 
 def test_a_broken_link_is_found(build: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

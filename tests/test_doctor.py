@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import pytest
 import typer
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -18,7 +20,7 @@ from headway.data.checks import copies
 from headway.data.checks.base import Finding, excerpt
 from headway.data.checks.copies import Duplicates
 from headway.data.doctor import Diagnosis, examine
-from headway.data.formats import Names
+from headway.data.formats import Names, count_lines
 from headway.errors import RefusedError, UsageError
 
 
@@ -148,7 +150,32 @@ def test_a_shuffled_side_is_found(paths: tuple[Path, Path]) -> None:
 def test_short_files_of_different_length_are_told(paths: tuple[Path, Path]) -> None:
     write(paths, ["a", "b", "c"], ["x", "y"])
     finding = find(examine(*paths), "has 3 lines but")
-    assert "too short" in finding.advice
+    assert "too few lines" in finding.advice
+
+
+@pytest.mark.parametrize(("source", "target"), [("", ""), ("", "x"), (" ", "\t")])
+def test_nothing_but_blank_lines(paths: tuple[Path, Path], source: str, target: str) -> None:
+    write(paths, [source] * 9, [target] * 9)
+    assert "lines blank on" in examine(*paths).fatal[0].title
+
+
+any_bytes = st.lists(
+    st.sampled_from([b"\n", b"\r\n", b"word", b"\xff", b"\0", b" ", "ж".encode(), b"&amp;"]), max_size=30
+)
+
+
+@given(left=any_bytes, right=any_bytes)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bytes_are_examined(paths: tuple[Path, Path], left: list[bytes], right: list[bytes]) -> None:
+    paths[0].write_bytes(b"".join(left))
+    paths[1].write_bytes(b"".join(right))
+    try:
+        diagnosis = examine(*paths)
+    except UsageError as error:
+        assert "\n" not in str(error)
+    else:
+        assert diagnosis.lines == (count_lines(paths[0]), count_lines(paths[1]))
+        json.dumps(diagnosis.to_json())
 
 
 def test_blocks_of_lines_fit_together(paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,6 +311,7 @@ def test_unreadable_lines_are_fatal_and_all_counted(paths: tuple[Path, Path]) ->
     with pytest.raises(RefusedError, match="not fit for training: unreadable") as refused:
         diagnosis.refuse_if_fatal()
     assert refused.value.exit_code == 5
+    assert not examine(*paths, invalid="skip").fatal
 
 
 @pytest.mark.parametrize("content", [b"", "a\n".encode("utf-16")], ids=["empty", "utf-16"])

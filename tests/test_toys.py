@@ -95,7 +95,7 @@ def test_a_row_is_copied_reversed_and_sorted(task: str, design: str) -> None:
         source, _, labels = framed(x, TASKS[task](x))
         return float((write(model, source) == labels).all(dim=1).float().mean())
 
-    assert learn(model, loss, accuracy, rate=5e-3) > 0.95
+    assert learn(model, loss, accuracy, rate=5e-3) > 0.9
 
 
 # ---------------------------------------------------------------- what belonged to this key?

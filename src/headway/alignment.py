@@ -35,13 +35,16 @@ def align(
 def cross_attention(
     model: EncoderDecoder, source: Int[Tensor, "b s"], targets: Sequence[list[int]]
 ) -> Float[Tensor, "b t s"]:
-    """The mean over layers and heads, when piece t is written; the end of the source, where idle heads look, left out."""
+    """The last layer's mean over heads, when piece t is written. Earlier layers look further around.
+
+    The end of the source, where idle heads look, is left out.
+    """
     longest = max(map(len, targets)) + 1
     inputs = torch.tensor([[BOS, *t, *[PAD] * (longest - len(t) - 1)] for t in targets], device=source.device)
     with record(model) as seen:
         model(source, inputs)
-    layers = [seen.attention(name) for name in seen.names if name.endswith("cross_attention")]
-    weights = torch.stack(layers).mean(dim=(0, 2)).float()
+    last = [name for name in seen.names if name.endswith("cross_attention")][-1]
+    weights = seen.attention(last).mean(dim=1).float()
     return weights.masked_fill((source == EOS)[:, None], 0.0)
 
 

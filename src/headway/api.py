@@ -155,7 +155,7 @@ class Translator:
     # ------------------------------------------------------------ text to ids
 
     def cut(self, line: str, how: Manner) -> tuple[list[Part], list[str]]:
-        """A line that fits is one part; a longer one is cut into sentences, and those that still do not fit by length."""
+        """A line that fits is one part; a longer one is cut into sentences, and those that do not fit by length."""
         if not line.strip():
             return [], []
         longest = self.run.data.longest

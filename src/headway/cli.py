@@ -12,8 +12,13 @@ from typing import Any
 import typer
 
 from headway.commands.compare import compare
+from headway.commands.config import config
 from headway.commands.demo import demo
+from headway.commands.describe import describe
+from headway.commands.doctor import doctor
 from headway.commands.evaluate import evaluate
+from headway.commands.export import export
+from headway.commands.import_ import import_
 from headway.commands.plot import plot
 from headway.commands.train import train
 from headway.commands.translate import score, translate
@@ -27,7 +32,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (demo, train, translate, evaluate, compare, score, plot):
+COMMANDS = (demo, doctor, train, translate, evaluate, compare, score, plot, describe, config, export, import_)
+for command in COMMANDS:
     app.command(command.__name__.rstrip("_"))(command)
 
 # newer typers carry a click of their own, so the class is found by way of typer

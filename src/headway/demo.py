@@ -25,7 +25,7 @@ from headway.translating import pad_rows
 
 Dictionary = Mapping[str, Sequence[str]]  # a word, and the ways to say it, phonemes between spaces
 
-TEST, DEV = 2000, 500  # words kept apart
+TEST, DEV = 2000, 500  # words kept apart, of a dictionary that is large enough
 MADE_UP = ("blorft", "grokify", "zentropy", "snarkling", "quibblesome", "headwayish")
 PICTURED = "misunderstanding"
 
@@ -53,6 +53,7 @@ encoder_layers = 2
 decoder_layers = 2
 feed_forward = {{ kind = "relu", width = 512 }}
 dropout = 0.0
+initial_gain = 1.0
 tie = "output"
 
 [training]
@@ -104,8 +105,9 @@ def dictionary() -> Dictionary:
     return words
 
 
-def split(words: Dictionary, test: int = TEST, dev: int = DEV) -> dict[str, list[str]]:
+def split(words: Dictionary) -> dict[str, list[str]]:
     """The same words on every machine and in every year: ordered by a hash, all ways to say a word on one side."""
+    test, dev = (min(most, len(words) // 10) for most in (TEST, DEV))
     order = sorted(words, key=lambda word: hashlib.sha256(word.encode()).digest())
     return {"test": order[:test], "dev": order[test : test + dev], "train": order[test + dev :]}
 
@@ -117,8 +119,15 @@ def write_corpus(places: Places, words: Dictionary, parts: Mapping[str, Sequence
     for name, chosen in parts.items():
         pairs = [(word, said) for word in chosen for said in (words[word] if name == "train" else words[word][:1])]
         for side, column in zip(("letters", "phonemes"), zip(*pairs, strict=True), strict=True):
-            with disk_trouble(places.folder, 1 << 22):
-                replace_text(places.text(name, side), "".join(f"{text}\n" for text in column))
+            write_lines(places.text(name, side), column)
+
+
+def write_lines(path: Path, lines: Sequence[str]) -> None:
+    """A file that is there already stays as it is: a run that goes on must find its text untouched."""
+    text = "".join(f"{line}\n" for line in lines)
+    with disk_trouble(path, len(text)):
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            replace_text(path, text)
 
 
 def write_run(places: Places, minutes: float) -> None:
@@ -200,11 +209,11 @@ def look(translator: Translator, word: str) -> Look:
     )
 
 
-def draw(places: Places, translator: Translator) -> list[Path]:
+def draw(places: Places, translator: Translator) -> dict[Path, str]:
     """The learning curve, and who looks at which letter: all heads together and each by itself."""
     seen = look(translator, PICTURED)
     mean, heads, curves = (places.picture(name) for name in ("attention", "heads", "curves"))
     attention_picture(seen.heads.mean(axis=0), seen.rows, seen.columns, mean, "cross-attention, mean of all heads")
     attention_grid(seen.heads, seen.rows, seen.columns, heads, "cross-attention, each head of each decoder layer")
     curves_picture([read_history(places.model)], curves)
-    return [mean, heads, curves]
+    return {mean: "where it looked while it wrote", heads: "the same, each head by itself", curves: "how it learned"}

@@ -91,7 +91,7 @@ def translate_lines(translator: Translator, files: Files, manner: dict[str, Any]
         out, done = opened(files, columns, stack)
         source = islice(files.lines(), done, None)
         progress = stack.enter_context(shown(files.total(), done))
-        while window := list(islice(source, WINDOW)):
+        while window := list(islice(source, window_size())):
             for translation in translator.translate(window, **manner):
                 unsure += translation.confidence < columns.confidence
                 runaway += translation.looping or not translation.finished
@@ -101,6 +101,11 @@ def translate_lines(translator: Translator, files: Files, manner: dict[str, Any]
             progress(done)
     said = [f"{unsure} lines left empty (confidence below {columns.confidence:g})"] if unsure else []
     return "; ".join(said + ([f"{runaway} outputs ran away or loop"] if runaway else []))
+
+
+def window_size() -> int:
+    """Lines sorted and packed together; HEADWAY_WINDOW sets it, fewer lines show sooner."""
+    return max(1, int(os.environ.get("HEADWAY_WINDOW", WINDOW)))
 
 
 def write(out: BinaryIO, text: str, path: Path | None) -> None:

@@ -51,7 +51,10 @@ def propose(given: dict[str, Any], pairs: int, device: torch.device) -> dict[str
     }
     if not {"steps", "epochs", "minutes"} & given.get("training", {}).keys():
         training["epochs"] = EPOCHS
-    return merge({"training": training, "model": model_for(tier)}, given)
+    model = model_for(tier)
+    if given.get("text", {}).get("joint") is False or "target_text" in given:
+        model["tie"] = "output"  # two vocabularies cannot share one matrix
+    return merge({"training": training, "model": model}, given)
 
 
 def model_for(tier: Tier) -> dict[str, Any]:

@@ -119,7 +119,12 @@ def opinion(corpus: Corpus, data: Data, force: bool) -> list[str]:
         corpus.target_language or data.target_language,
     )
     found = examine(
-        Path(corpus.source), Path(corpus.target) if corpus.target else None, dev=dev, quick=True, names=names
+        Path(corpus.source),
+        Path(corpus.target) if corpus.target else None,
+        dev=dev,
+        quick=True,
+        names=names,
+        invalid=data.invalid,
     )
     if not force:
         found.refuse_if_fatal()

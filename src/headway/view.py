@@ -140,6 +140,8 @@ class Clock:
             self.began, self.step, self.total, self.seen = (event.step, now()), event.step, event.total, now()
         if isinstance(event, Stepped):
             self.step, self.total, self.seen = event.step, event.total, now()
+        if isinstance(event, Ended):
+            self.step = event.step
 
     @property
     def gone(self) -> float:

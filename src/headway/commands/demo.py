@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from headway.errors import UsageError
 
@@ -19,6 +19,20 @@ if TYPE_CHECKING:
 
 MINUTES = 3.5
 MOST = 24 * 60
+NEXT = """
+Ask it yourself:
+  echo transformer | headway translate {model}
+  headway evaluate {model} --source {letters} --reference {phonemes} --metrics exact,per --html {folder}/report.html
+
+The same with two files of your own, line by line translations of one another:
+  headway train --source train.en --target train.de --out en-de
+  echo "A dog runs." | headway translate en-de
+
+All settings of this run are in {run}. Another model, and both learning curves:
+  headway train {run} --out {folder}/wider --set model.width=256
+  headway plot {model} {folder}/wider --out {folder}/both.html
+
+{minutes:.1f} minutes in all."""
 
 
 def demo(
@@ -54,12 +68,10 @@ def demo(
 
 
 def introduce(console: Console, places: Places, parts: dict[str, list[str]]) -> None:
-    state = "going on with" if places.run.exists() else "writing"
+    state = "going on in" if places.run.exists() else "into the folder"
+    console.print("From spelling to sounds: real words of the Carnegie Mellon pronouncing dictionary.")
     console.print(
-        "The Carnegie Mellon pronouncing dictionary: the letters of a word are the source, its sounds the target."
-    )
-    console.print(
-        f"{len(parts['train']):,} words to learn from, {len(parts['dev'])} to watch, "
+        f"{len(parts['train']):,} words to learn from, {len(parts['dev']):,} to watch, "
         f"{len(parts['test']):,} to be judged by; {state} {places.folder}\n"
     )
 
@@ -67,54 +79,29 @@ def introduce(console: Console, places: Places, parts: dict[str, list[str]]) -> 
 def show_scores(console: Console, scores: Scores, count: int) -> None:
     exact, per = scores["exact"], scores["per"]
     console.print(f"\nOf {count:,} words it has never seen:")
-    for name, value, half in (
-        ("words not right in every sound", 100 - exact.value, half_width(exact.low, exact.high)),
-        ("sounds wrong, missing or too many", per.value, half_width(per.low, per.high)),
+    for name, value, score in (
+        ("words not right in every sound", 100 - exact.value, exact),
+        ("sounds wrong, missing or too many", per.value, per),
     ):
+        half = (score.high - score.low) / 2 if score.high is not None and score.low is not None else 0.0
         console.print(f"  {name:<34} {value:5.1f} % ± {half:.1f}")
 
 
-def half_width(low: float | None, high: float | None) -> float:
-    return (high - low) / 2 if low is not None and high is not None else 0.0
-
-
 def show_words(console: Console, results: list[Said]) -> None:
-    table = Table.grid(padding=(0, 2, 0, 2))
+    table = Table.grid(padding=(0, 3, 0, 0))
     for result in results:
-        table.add_row(
-            Text(result.word, style="bold"), Text(result.said), Text(f"{100 * result.sure:.0f} % sure"), result.verdict
-        )
-    console.print()
-    console.print(table)
+        sure = f"{100 * result.sure:.0f} % sure"
+        table.add_row(f"  {result.word}", result.said, sure, result.verdict)
+    console.print("\nSix of them, and six words that do not exist:", table, sep="\n")
 
 
-def show_pictures(console: Console, paths: list[Path]) -> None:
+def show_pictures(console: Console, paths: dict[Path, str]) -> None:
     console.print("\nPictures:")
-    for path, what in zip(
-        paths, ("where it looked while it wrote", "the same, each head", "how it learned"), strict=True
-    ):
-        console.print(f"  {path}  {what}")
+    for path, what in paths.items():
+        console.print(f"  {path}  ({what})", soft_wrap=True)
 
 
 def show_next(console: Console, places: Places, seconds: float) -> None:
-    model = places.model
-    test = " ".join(
-        f"--{name} {places.text('test', side)}" for name, side in (("source", "letters"), ("reference", "phonemes"))
-    )
-    console.print(
-        f"""
-Ask it yourself:
-  echo transformer | headway translate {model}
-  headway evaluate {model} {test} --metrics exact,per --html {places.folder}/report.html
-
-The same with two files of your own, line by line translations of one another:
-  headway train --source train.en --target train.de --out en-de
-  echo "A dog runs." | headway translate en-de
-
-All settings of this run, to change them: {places.run}
-  headway train {places.run} --out {places.folder}/wider --set model.width=256
-  headway plot {model} {places.folder}/wider
-
-{seconds / 60:.1f} minutes in all.""",
-        soft_wrap=True,
-    )
+    folder, model, run = (quote(str(path)) for path in (places.folder, places.model, places.run))
+    letters, phonemes = (quote(str(places.text("test", side))) for side in ("letters", "phonemes"))
+    console.print(NEXT.format(**locals(), minutes=seconds / 60), soft_wrap=True)

@@ -8,8 +8,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from headway.exchange.exports import export_model
-
 
 def export(
     folder: Annotated[Path, typer.Argument(help="model folder")],
@@ -25,6 +23,8 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="replace an export that is there")] = False,
 ) -> None:
     """Write the model for Hugging Face, CTranslate2, ONNX or Argos Translate."""
+    from headway.exchange.exports import export_model  # brings in torch
+
     agreement = export_model(folder, to, out, quantization, sample, force, languages)
     Console(stderr=True).print(
         f"wrote {out}: {agreement.same} of {agreement.sentences} sentences translated alike, "

@@ -8,8 +8,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from headway.exchange.imports import import_model
-
 
 def import_(
     source: Annotated[
@@ -19,5 +17,7 @@ def import_(
     force: Annotated[bool, typer.Option("--force", help="replace a model that is there")] = False,
 ) -> None:
     """Take over a Marian translator, or a Llama or GPT-2 language model."""
+    from headway.exchange.imports import import_model  # brings in torch
+
     compared = import_model(source, out, force)
     Console(stderr=True).print(f"wrote {out}: {compared}", markup=False, highlight=False, soft_wrap=True)

@@ -16,7 +16,7 @@ from headway.data.checks.copies import Duplicates, Leaks, Untranslated
 from headway.data.checks.languages import Languages, Voice, named
 from headway.data.checks.lengths import Blanks, Lengths
 from headway.data.checks.markup import Style, traces
-from headway.data.formats import NO_NAMES, Names, count_lines
+from headway.data.formats import NO_NAMES, Invalid, Names, count_lines
 from headway.errors import RefusedError
 
 __all__ = ["Diagnosis", "Example", "Finding", "examine"]
@@ -57,8 +57,12 @@ def examine(
     dev: Paths | None = None,
     quick: bool = False,
     names: Names = NO_NAMES,
+    invalid: Invalid = "error",
 ) -> Diagnosis:
-    """Look for all that is known to go wrong in a corpus, in two files or one; `quick` does the cheap part."""
+    """Look for all that is known to go wrong in a corpus, in two files or one; `quick` does the cheap part.
+
+    Lines that cannot be read are fatal, unless training is told by `invalid` to go on without them.
+    """
     others = {name: paths for name, paths in (("dev", dev), ("test", test)) if paths}
     if target is None:
         corpus, difference = partial(one_file, source, names), 0
@@ -66,7 +70,7 @@ def examine(
         corpus, difference = partial(two_files, source, target), count_lines(target) - count_lines(source)
     voices = _voices(source, target, names)
     checks = [
-        Unreadable([source] if target is None else [source, target]),
+        Unreadable([source] if target is None else [source, target], invalid),
         Alignment(corpus, difference, QUICK_REACH if quick else REACH),
         Languages(*voices, others),
         Untranslated(target is not None and source.samefile(target)),

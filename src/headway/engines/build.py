@@ -87,7 +87,7 @@ def fingerprint(compiler: str) -> str:
     except (OSError, subprocess.SubprocessError) as error:
         raise Unavailable(f"{compiler} does not run: {error}") from None
     parts = [compiler.encode(), version, " ".join(FLAGS).encode(), " ".join(sorted(cpu_flags())).encode()]
-    parts += [path.read_bytes() for path in sorted(KERNEL.iterdir())]
+    parts += [path.read_bytes() for path in sorted([*KERNEL.glob("*.h"), *KERNEL.glob("*.cpp")])]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]
 
 

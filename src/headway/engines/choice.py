@@ -41,7 +41,7 @@ class Wanted:
     workers: int | None
 
     def quantised_if_free(self) -> Precision:
-        """int8 unless something else is asked for: on processors it is faster, and costs no quality we can measure."""
+        """int8 unless something else is asked for: twice as fast, and within 0.2 BLEU of fp32 (docs/engines.md)."""
         return "int8" if self.precision == AUTO else cast(Precision, self.precision)
 
 

@@ -42,10 +42,13 @@ def translate_all(
     sentences: Sequence[Sequence[int]],
     search: Search,
     shapes: Shapes | None = None,
-    rows: int = 64,
+    rows: int = 24,
     tokens: int = 8192,
 ) -> list[list[Hypothesis]]:
-    """Batches of sentences of like length: at most `rows` of them, and `tokens` pieces with their padding."""
+    """In batches of sentences of like length, at most `rows` of them and `tokens` pieces with their padding.
+
+    Small batches stay in the processor's caches: on ours two dozen sentences are faster than 64.
+    """
     batches = list(packs([len(each) for each in sentences], tokens, rows))
 
     def translate(places: list[int]) -> list[list[Hypothesis]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from headway.errors import RefusedError
@@ -46,7 +46,7 @@ class Agreement:
                 "allowed; nothing was written"
             )
 
-    def facts(self) -> dict[str, float]:
+    def facts(self) -> dict[str, int | float]:
         return {"sentences": self.sentences, "same": self.same, "worst": self.worst, "allowed": self.allowed}
 
 
@@ -54,8 +54,12 @@ class Trial:
     """Sentences, and what the model makes of them: greedy, so that every engine can do the same."""
 
     def __init__(self, trained: Trained, texts: Sequence[str]) -> None:
-        self.trained, self.texts, self.model = trained, list(texts), trained.build()
-        self.sources = [self.ids(text, turn) for turn, text in enumerate(texts)]
+        self.trained, self.model = trained, trained.build()
+        half = trained.design.longest // 2  # tables of positions may end there
+        self.steps = max(1, min(STEPS, half - 2))
+        tried = [(text, self.ids(text, turn)) for turn, text in enumerate(texts)]
+        short = [(text, ids) for text, ids in tried if len(ids) < half]
+        self.texts, self.sources = [text for text, _ in short], [ids for _, ids in short]
         self.outputs = self.ours()
 
     def ids(self, text: str, turn: int) -> list[int]:
@@ -64,15 +68,15 @@ class Trial:
         return [*([tags[turn % len(tags)]] if tags else []), *self.trained.source.encode(text)]
 
     def ours(self) -> list[list[int]]:
-        search = Greedy(limits=Limits(ratio=0.0, extra=STEPS))
+        search = Greedy(limits=Limits(ratio=0.0, extra=self.steps))
         if isinstance(self.model, LanguageModel):
-            return [continue_greedily(self.model, source) for source in self.sources]
+            return [continue_greedily(self.model, source, self.steps) for source in self.sources]
         source = pad_rows([[*source, EOS] for source in self.sources], "cpu")
         return [found[0].ids for found in search(self.model, source)]
 
     def judge(self, engine: Engine, allowed: float = EXACT) -> Agreement:
         """Let the engine speak, and see how good the model finds every piece it chose."""
-        outputs = [output[:STEPS] for output in engine(self.sources)]
+        outputs = [output[: self.steps] for output in engine(self.sources)]
         pairs = zip(outputs, self.outputs, strict=True)
         regrets = [self.regret(source, output) for source, output in zip(self.sources, outputs, strict=True)]
         return Agreement(len(outputs), sum(a == b for a, b in pairs), max(regrets, default=0.0), allowed)
@@ -80,7 +84,7 @@ class Trial:
     @torch.inference_mode()
     def regret(self, source: list[int], output: list[int]) -> float:
         """The most by which a piece was worse than the best one, after the pieces before it."""
-        chosen = torch.tensor(output if len(output) == STEPS else [*output, EOS])
+        chosen = torch.tensor(output if len(output) == self.steps else [*output, EOS])
         logits = forced(self.model, source, output)[: len(chosen)]
         if not len(logits) or chosen.max() >= logits.size(-1):
             return float("inf")
@@ -96,11 +100,11 @@ def forced(model: EncoderDecoder | LanguageModel, source: list[int], output: lis
 
 
 @torch.inference_mode()
-def continue_greedily(model: LanguageModel, prompt: list[int]) -> list[int]:
+def continue_greedily(model: LanguageModel, prompt: list[int], steps: int) -> list[int]:
     """What a language model says after a prompt."""
     rows = model.start(1)
     scores, said = model.feed(torch.tensor([[BOS, *prompt]]), rows)[:, -1], []
-    for _ in range(STEPS):
+    for _ in range(steps):
         scores[:, :EOS] = -torch.inf
         best = int(scores.argmax())
         if best == EOS:

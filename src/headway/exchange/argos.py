@@ -7,6 +7,8 @@ import re
 import zipfile
 from pathlib import Path
 
+import sentencepiece
+
 from headway.architecture import EncoderDecoderDesign
 from headway.errors import RefusedError, UsageError
 from headway.exchange.agreement import Engine, Trial
@@ -18,7 +20,7 @@ from headway.version import installed
 
 PACKAGE_VERSION = "1.0"
 ARGOS_VERSION = "1.9.0"  # the oldest that reads what is written here
-CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z]{2,8})?")
+CODE = re.compile("[a-z]{2,3}(-[A-Z][A-Za-z]{1,7})?")
 # fmt: off
 NAMES = {
     "ar": "Arabic", "az": "Azerbaijani", "be": "Belarusian", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan",
@@ -85,15 +87,13 @@ def metadata(trained: Trained) -> dict[str, str]:
 
 def check_package(folder: Path, trial: Trial) -> Engine:
     """Unpack the archive as Argos does, cut and join as Argos does, and let the model in it speak."""
-    import sentencepiece
-
     name = package_name(trial.trained)
     with zipfile.ZipFile(folder / f"{name}.argosmodel") as package:
         package.extractall(folder)
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / name / "sentencepiece.model"))
     for text, source, output in zip(trial.texts, trial.sources, trial.outputs, strict=True):
         check_text(pieces, trial, text, source, output)
-    return open_ctranslate2(folder / name / "model", trial.trained)
+    return open_ctranslate2(folder / name / "model", trial.trained, trial.steps)
 
 
 def check_text(

@@ -61,27 +61,28 @@ def write_ctranslate2(trained: Trained, folder: Path, quantization: str | None) 
     Tokenizers(trained.source, trained.target).save(folder)
 
 
-def open_ctranslate2(folder: Path, trained: Trained) -> Engine:
+def open_ctranslate2(folder: Path, trained: Trained, steps: int = STEPS) -> Engine:
     """The model as CTranslate2 runs it, greedily. Weights of fewer bits are used as they are."""
     import ctranslate2
 
     ctranslate2.set_log_level(logging.ERROR)  # it warns of weights that the processor must widen
     source, target = (different(side) for side in trained.pieces())
     ids = {piece: i for i, piece in enumerate(target)}
-    options = {"beam_size": 1, "max_length": STEPS, "include_prompt_in_result": False}
+    threads = torch.get_num_threads()
     if not isinstance(trained.design, EncoderDecoderDesign):
-        generator = ctranslate2.Generator(str(folder))
+        generator = ctranslate2.Generator(str(folder), intra_threads=threads)
 
         def go_on(sources: list[list[int]]) -> list[list[int]]:
             prompts = [[target[i] for i in (BOS, *one)] for one in sources]
-            return [[ids[piece] for piece in one.sequences[0]] for one in generator.generate_batch(prompts, **options)]
+            found = generator.generate_batch(prompts, beam_size=1, max_length=steps, include_prompt_in_result=False)
+            return [[ids[piece] for piece in one.sequences[0]] for one in found]
 
         return go_on
-    translator = ctranslate2.Translator(str(folder))
+    translator = ctranslate2.Translator(str(folder), intra_threads=threads)
 
     def translate(sources: list[list[int]]) -> list[list[int]]:
         pieces = [[source[i] for i in one] for one in sources]
-        found = translator.translate_batch(pieces, beam_size=1, max_decoding_length=STEPS, min_decoding_length=0)
+        found = translator.translate_batch(pieces, beam_size=1, max_decoding_length=steps, min_decoding_length=0)
         return [[ids[piece] for piece in one.hypotheses[0]] for one in found]
 
     return translate

@@ -19,6 +19,7 @@ from headway.exchange.samples import sample_sentences
 from headway.exchange.trained import Trained, read_trained
 from headway.training.tensors import byte_count
 
+CODE = "[a-z]{2,3}(?:-[A-Z][A-Za-z]{1,7})?"  # such as de, ast or pt-BR
 COPIES = 3  # how many times the weights may lie on the disk while an export is made and tried
 
 
@@ -35,7 +36,7 @@ class Target:
 TARGETS = {
     "hf": Target(lambda trained, folder, _: write_hub_folder(trained, folder), check_hub_folder),
     "ctranslate2": Target(
-        write_ctranslate2, lambda folder, trial: open_ctranslate2(folder, trial.trained), quantizes=True
+        write_ctranslate2, lambda folder, trial: open_ctranslate2(folder, trial.trained, trial.steps), quantizes=True
     ),
     "onnx": Target(lambda trained, folder, _: write_onnx(trained, folder), check_onnx),
     "argos": Target(write_argos, check_package, quantizes=True, keeps="*.argosmodel"),
@@ -81,7 +82,7 @@ def choose(to: str, quantization: str | None) -> Target:
 def choose_languages(given: str | None, trained: Trained) -> tuple[str, str]:
     """Those given, else those of the run, else those a folder's name like `en-de` tells."""
     if given is not None:
-        pair = re.fullmatch(r"([A-Za-z-]+?)[-_:]([A-Za-z]{2,3}(?:-[A-Za-z]+)?)", given)
+        pair = re.fullmatch(f"({CODE})[-_:]({CODE})", given)
         if pair is None:
             raise UsageError(f"--languages {given}: write source and target as en-de")
         return pair[1], pair[2]

@@ -11,7 +11,7 @@ import torch
 
 from headway.architecture import EncoderDecoderDesign
 from headway.errors import RefusedError, UsageError
-from headway.exchange.agreement import STEPS, Engine, Trial
+from headway.exchange.agreement import Engine, Trial
 from headway.exchange.extras import extra
 from headway.exchange.folding import with_plain_attention
 from headway.exchange.huggingface import to_gpt2, to_llama, to_marian
@@ -131,7 +131,7 @@ def check_hub_folder(folder: Path, trial: Trial) -> Engine:
         model = kind.from_pretrained(folder, local_files_only=True, use_safetensors=True).eval()
     for text, source, output in zip(trial.texts, trial.sources, trial.outputs, strict=True):
         check_text(tokenizer, trial, text, [*source, EOS] if reads else [BOS, *source], output)
-    return lambda sources: generate(model, sources, reads)
+    return lambda sources: generate(model, sources, reads, trial.steps)
 
 
 def check_text(tokenizer: Any, trial: Trial, text: str, source: list[int], output: list[int]) -> None:
@@ -151,10 +151,10 @@ def check_text(tokenizer: Any, trial: Trial, text: str, source: list[int], outpu
 
 
 @torch.inference_mode()
-def generate(model: Any, sources: list[list[int]], reads: bool) -> list[list[int]]:
+def generate(model: Any, sources: list[list[int]], reads: bool, steps: int) -> list[list[int]]:
     """Greedy outputs. Translators get all sentences at once; language models one by one, as padding is on the right."""
     starts = [[*source, EOS] if reads else [BOS, *source] for source in sources]
-    options = {"num_beams": 1, "do_sample": False, "max_new_tokens": STEPS, "max_length": None}
+    options = {"num_beams": 1, "do_sample": False, "max_new_tokens": steps, "max_length": None}
     said: list[list[int]] = []
     for batch in [starts] if reads else [[start] for start in starts]:
         ids = pad_rows(batch, "cpu")

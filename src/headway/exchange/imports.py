@@ -29,6 +29,7 @@ from headway.run import Run
 from headway.tasks.translation import Tokenizers
 from headway.text.tokenizer import Subword
 from headway.text.vocabulary import BOS, EOS
+from headway.training.weights import weights_of
 from headway.version import versions
 
 NEVER = -1e4  # the score of pieces that the foreign model does not know
@@ -90,6 +91,9 @@ def take_over(foreign: Foreign, kind: Kind) -> tuple[Trained, tuple[Vocabulary, 
     source, target = kind.vocabularies(foreign)
     rows = [len(tensors[name]) for name in tensors if name.endswith("embedding.weight")]
     check_tensors(expected_shapes(design, rows[0], rows[-1]), tensors)
+    for side, count in ((source, rows[0]), (target, rows[-1])):
+        if max(side.order.rows) >= count:
+            raise UsageError(f"{foreign.path}: the vocabulary has pieces beyond the model's {count:,} rows")
     tensors = in_order(tensors, source, target)
     # An unknown piece of the target must never come out, which takes a bias.
     design = replace(design, output_bias="head.bias" in tensors)
@@ -126,7 +130,8 @@ def compare(foreign: Foreign, runs: str, trained: Trained, vocabularies: tuple[V
     trial = Trial(trained, probes(trained.source))
     with quiet():
         original = run_original(foreign, runs)
-        worst = max(difference(original, trial, vocabularies, turn) for turn in range(len(trial.texts)))
+        turns = range(len(trial.texts))
+        worst = max((difference(original, trial, vocabularies, turn) for turn in turns), default=0.0)
     if not worst <= CLOSE:
         raise RefusedError(
             f"{foreign.path}: the import gives other scores than the original, by {worst:.3g} where {CLOSE:g} is "
@@ -184,7 +189,7 @@ def difference(original: Any, trial: Trial, vocabularies: tuple[Vocabulary, Voca
 def publish(foreign: Foreign, trained: Trained, out: Path) -> None:
     source, target = trained.languages
     joint = trained.source is trained.target
-    reads = isinstance(trained.design, EncoderDecoderDesign)
+    reads, weights = isinstance(trained.design, EncoderDecoderDesign), weights_of(trained.build())
     run = Run(
         licence=foreign.licence,
         data=Data(source_language=source, target_language=target),
@@ -199,7 +204,7 @@ def publish(foreign: Foreign, trained: Trained, out: Path) -> None:
         languages=[code for code in (source, target) if code],
         licence=foreign.licence,
         sizes={
-            "parameters": sum({x.data_ptr(): x.numel() for x in trained.tensors.values()}.values()),
+            "parameters": sum(tensor.numel() for tensor in weights.values()),
             "vocabulary": len(trained.target),
         },
         versions=versions(),
@@ -207,4 +212,4 @@ def publish(foreign: Foreign, trained: Trained, out: Path) -> None:
     )
     told = {"task": "translation" if reads else "language_model", "imported": foreign.config["model_type"]}
     tokenizers = Tokenizers(trained.source, trained.target)
-    write_model(out, trained.tensors, config.dump(run), told, tokenizers.save, card(facts))
+    write_model(out, weights, config.dump(run), told, tokenizers.save, card(facts))

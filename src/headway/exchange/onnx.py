@@ -116,18 +116,17 @@ class OnnxModel:
 
 def run(model: OnnxModel, source: Sequence[int], steps: int = STEPS) -> list[int]:
     """Greedy decoding: what the graphs are for, in a few lines."""
-    reads = model.reader is not None
     model.start(np.array([[*source, EOS]], dtype=np.int64))
-    prompt = [BOS] if reads else [BOS, *source]
-    for piece in prompt:
-        scores = model.step(np.array([piece], dtype=np.int64))
+    *before, last = [BOS] if model.reader is not None else [BOS, *source]
+    for piece in before:
+        model.step(np.array([piece], dtype=np.int64))
     said: list[int] = []
     while len(said) < steps:
-        best = EOS + int(scores[0, EOS:].argmax())  # padding, unknown and begin never come out
-        if best == EOS:
+        scores = model.step(np.array([last], dtype=np.int64))
+        last = EOS + int(scores[0, EOS:].argmax())  # padding, unknown and begin never come out
+        if last == EOS:
             break
-        said.append(best)
-        scores = model.step(np.array([best], dtype=np.int64))
+        said.append(last)
     return said
 
 
@@ -144,7 +143,7 @@ def check_onnx(folder: Path, trial: Trial) -> Engine:
                 f"the onnx export gives other scores than its model: they differ by {worst:.3g} "
                 f"where {CLOSE:g} is allowed; nothing was written"
             )
-    return lambda sources: [run(model, source) for source in sources]
+    return lambda sources: [run(model, source, trial.steps) for source in sources]
 
 
 @torch.inference_mode()

@@ -67,7 +67,7 @@ def rotary_options(design: Design) -> dict[str, Any]:
 def encoder_spec(design: EncoderDecoderDesign, tensors: State, weight: float) -> Any:
     from ctranslate2.specs.transformer_spec import TransformerEncoderSpec
 
-    spec = TransformerEncoderSpec(design.encoder_layers, **options(design))
+    spec: Any = TransformerEncoderSpec(design.encoder_layers, **options(design))
     spec.embeddings[0].weight = tensors["source_embedding.weight"] * weight
     fill_stack(spec, design, tensors, "encoder", weight, design.encoder_attention or design.attention)
     return spec
@@ -77,7 +77,7 @@ def decoder_spec(design: Exportable, tensors: State, stack: str, weight: float) 
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec
 
     reads = isinstance(design, EncoderDecoderDesign)
-    spec = TransformerDecoderSpec(
+    spec: Any = TransformerDecoderSpec(
         design.decoder_layers if isinstance(design, EncoderDecoderDesign) else design.layers,
         with_encoder_attention=reads,
         external_pre_post_encoder_layers=reads and design.residual.kind == "sandwich",
@@ -86,8 +86,9 @@ def decoder_spec(design: Exportable, tensors: State, stack: str, weight: float) 
     )
     spec.embeddings.weight = tensors["target_embedding.weight" if reads else "embedding.weight"] * weight
     fill_stack(spec, design, tensors, stack, weight, design.attention)
-    for index, layer in enumerate(spec.layer if isinstance(design, EncoderDecoderDesign) else ()):
-        fill_cross(layer, design, tensors, f"{stack}.layers.{index}")
+    if isinstance(design, EncoderDecoderDesign):
+        for index, layer in enumerate(spec.layer):
+            fill_cross(layer, design, tensors, f"{stack}.layers.{index}")
     head = tensors["head.weight"]
     spec.projection.weight = head
     spec.projection.bias = tensors.get("head.bias", head.new_zeros(len(head))).clone()

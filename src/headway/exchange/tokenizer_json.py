@@ -11,7 +11,7 @@ from headway.text.sentencepieces import SentencePieces
 from headway.text.spm import Kind, Piece
 from headway.text.tokenizer import Tokenizer
 from headway.text.unicode import SPACE_MARK
-from headway.text.vocabulary import BOS, EOS, SPECIAL_PIECES, UNK
+from headway.text.vocabulary import BOS, SPECIAL_PIECES, UNK
 
 
 def tokenizer_json(tokenizer: Tokenizer) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -13,11 +12,12 @@ from headway import config
 from headway.architecture import EncoderDecoderDesign, LanguageModelDesign
 from headway.errors import UsageError
 from headway.exchange.folding import Exportable
-from headway.folder import CARD, check_tensors, read_model
+from headway.folder import CARD, CONFIG, check_tensors, read_model
 from headway.models import EncoderDecoder, LanguageModel
 from headway.run import Run
 from headway.tasks.translation import Tokenizers
 from headway.text.tokenizer import Tokenizer
+from headway.training.weights import load_weights, weights_of
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,15 @@ class Trained:
 
     name: str
     design: Exportable
-    tensors: dict[str, Tensor]
+    tensors: dict[str, Tensor]  # under all their names, tied ones too
     source: Tokenizer
     target: Tokenizer
     languages: tuple[str, str] = ("", "")  # codes of source and target, where they are known
     card: str = ""
-    samples: tuple[str, ...] = field(default=(), repr=False)  # sentences its run was validated on
 
     def build(self) -> EncoderDecoder | LanguageModel:
         """The model itself, ready to translate."""
         model = fresh(self.design, len(self.source), len(self.target))
-        check_tensors({name: list(x.shape) for name, x in model.state_dict().items()}, self.tensors)
         model.load_state_dict(self.tensors)
         return model.eval()
 
@@ -60,22 +58,19 @@ def expected_shapes(design: Exportable, source: int, target: int) -> dict[str, l
 
 
 def read_trained(folder: Path) -> Trained:
-    found = read_model(folder)
-    try:
-        table = tomllib.loads(found.config_text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{folder / 'config.toml'}: not valid TOML: {error}") from None
-    run = config.from_dict(Run, table, str(folder / "config.toml"))
+    found, where = read_model(folder), str(folder / CONFIG)
+    run = config.from_dict(Run, config.parse_toml(found.config_text, where), where)
     if not isinstance(run.model, EncoderDecoderDesign | LanguageModelDesign):
-        raise UsageError(
-            f"{folder} holds a model of kind {run.model.kind}; translators and language models are exported"
-        )
+        raise UsageError(f"{folder}: a model of kind {run.model.kind}; translators and language models are exported")
     tokenizers = Tokenizers.load(folder)
+    model = fresh(run.model, len(tokenizers.source), len(tokenizers.target))
+    check_tensors({name: tuple(x.shape) for name, x in weights_of(model).items()}, found.tensors)
+    load_weights(model, found.tensors)
     card = folder / CARD
     return Trained(
         name=folder.resolve().name,
         design=run.model,
-        tensors=found.tensors,
+        tensors={name: tensor.detach() for name, tensor in model.state_dict().items()},
         source=tokenizers.source,
         target=tokenizers.target,
         languages=(run.data.source_language, run.data.target_language),

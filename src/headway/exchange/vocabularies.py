@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headway.architecture import LARGEST
 from headway.errors import UsageError
 from headway.exchange.foreign import LARGE, Foreign
 from headway.text import files, spm
@@ -84,8 +85,10 @@ def read_numbers(foreign: Foreign, name: str, size: str) -> dict[int, str]:
     table = foreign.table(name)
     count = foreign.config.get(size) or foreign.config.get("vocab_size")
     numbers = {number: piece for piece, number in table.items()}
-    if not isinstance(count, int) or not all(type(i) is int and 0 <= i < count for i in numbers):
-        raise UsageError(f"{foreign.path / name}: numbers must be from 0 to {count}, as config.json says")
+    if type(count) is not int or not 1 <= count <= LARGEST["vocabulary"]:
+        raise UsageError(f"{foreign.path}: config.json gives {size} {count!r:.40}; up to 1,000,000 pieces are allowed")
+    if not all(type(i) is int and 0 <= i < count for i in numbers):
+        raise UsageError(f"{foreign.path / name}: numbers must be from 0 to {count - 1}, as config.json says")
     return {i: numbers.get(i, f"<unused{i}>") for i in range(count)}
 
 
@@ -138,7 +141,7 @@ def other(name: str, index: int, absent: int) -> Piece:
 
 def language_model_vocabulary(foreign: Foreign) -> Vocabulary:
     size = foreign.config.get("vocab_size")
-    if type(size) is not int or not 1 <= size <= 1_000_000:
+    if type(size) is not int or not 1 <= size <= LARGEST["vocabulary"]:
         raise UsageError(f"{foreign.path}: config.json gives vocab_size {size!r}; a number up to 1,000,000 is needed")
     if foreign.has("tokenizer.model"):
         return sentencepiece_vocabulary(foreign, size)

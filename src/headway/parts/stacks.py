@@ -38,7 +38,7 @@ class Stack(nn.Module):
     def remember(self, room: Callable[[], State]) -> list[BlockState]:
         """What each layer must remember while decoding."""
         blocks = cast("Iterable[EncoderBlock | DecoderBlock]", self.layers)
-        return [BlockState(block.self_attention.kernel.state(room)) for block in blocks]
+        return [BlockState(block.self_attention.state(room)) for block in blocks]
 
 
 class Encoder(Stack):

@@ -36,6 +36,10 @@ class State:
     def select(self, rows: Int[Tensor, "n"]) -> None:
         """Keep these batch rows: repeats them for a beam, reorders it, or drops finished sentences."""
 
+    def unindexed(self) -> State:
+        """The same for a kernel that does not follow an index."""
+        return self
+
 
 NOTHING = State()  # one is enough: it remembers nothing
 
@@ -133,6 +137,9 @@ class Indexed(Fixed):
 
     def select(self, rows: Int[Tensor, "n"]) -> None:
         self.origin.copy_(self.origin.index_select(0, rows))
+
+    def unindexed(self) -> State:
+        return Fixed(self.room)
 
 
 class Once(State):

@@ -166,9 +166,7 @@ class Trellis:
         return found
 
 
-def walk(
-    tables: list[np.ndarray], lengths: np.ndarray, rows: np.ndarray
-) -> list[list[tuple[list[int], list[float]]]]:
+def walk(tables: list[np.ndarray], lengths: np.ndarray, rows: np.ndarray) -> list[list[tuple[list[int], list[float]]]]:
     """From places in the trellis back to the beginning: ids and scores of `lengths` pieces that end in `rows`."""
     pieces, parents, scores = tables
     sentences, many = rows.shape

@@ -29,5 +29,6 @@ def scan(logits: Tensor, never: int, block: int) -> tuple[Tensor, Tensor]:
     blocks = -(-pieces // block)
     sums = torch.empty(rows, device=logits.device)
     maxima = torch.empty(rows, blocks, device=logits.device)
-    _scan[(rows,)](logits, sums, maxima, pieces, blocks, NEVER=never, BLOCK=block, CHUNK=2048, num_warps=4)
+    launch = _scan[(rows,)]  # pyright: ignore[reportIndexIssue]
+    launch(logits, sums, maxima, pieces, blocks, NEVER=never, BLOCK=block, CHUNK=2048, num_warps=4)
     return sums, maxima

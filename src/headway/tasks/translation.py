@@ -72,7 +72,10 @@ class TranslationTask:
     def build(self) -> EncoderDecoder:
         design = self.setup.design
         assert isinstance(design, EncoderDecoderDesign)
-        return design.build(len(self.tokenizers.source), len(self.tokenizers.target))
+        try:
+            return design.build(len(self.tokenizers.source), len(self.tokenizers.target))
+        except ValueError as error:
+            raise UsageError(f"model: {error}") from None
 
     def objective(self, model: nn.Module) -> nn.Module:
         assert isinstance(model, EncoderDecoder)

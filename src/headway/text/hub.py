@@ -74,7 +74,9 @@ def open_json(text: str) -> Any:
         raise UsageError("a tokenizer.json needs the tokenizers package; pip install 'headway[hf]'") from None
     try:
         inner = Tokenizer.from_str(text)
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the library's panics are not exceptions
         raise ValueError(" ".join(str(error).split())[:200]) from None
     inner.encode_special_tokens = True
     inner.no_truncation()

@@ -18,6 +18,7 @@ from headway.errors import UsageError
 from headway.parts.stacks import Stack
 
 PATIENCE = timedelta(hours=6)  # others wait while the first encodes a large corpus; torchrun notices the dead
+GROUPS: list[object] = []  # kept to the end: if DDP is the last to let go of its group, both may wait for ever
 
 T = TypeVar("T")
 
@@ -35,9 +36,9 @@ class Ranks:
         """Whether this process writes files and speaks."""
         return self.rank == 0
 
-    def sum(self, *values: float) -> list[float]:
+    def sum(self, *values: float | int) -> list[float]:
         """Each value, summed over all processes."""
-        return list(values)
+        return [float(value) for value in values]
 
     def add_up(self, numbers: Tensor) -> Tensor:
         """The same for a tensor on the device."""
@@ -59,7 +60,7 @@ class Ranks:
 class Together(Ranks):
     """Several processes, started by torchrun."""
 
-    def sum(self, *values: float) -> list[float]:
+    def sum(self, *values: float | int) -> list[float]:
         totals = torch.tensor(values, dtype=torch.float64)  # on the CPU: no device has to be waited for
         dist.all_reduce(totals)
         return totals.tolist()
@@ -110,6 +111,7 @@ def join(device_type: str) -> Iterator[Ranks]:
     if device_type == "cuda":
         torch.cuda.set_device(local)
     dist.init_process_group("cpu:gloo,cuda:nccl" if device_type == "cuda" else "gloo", timeout=PATIENCE)
+    GROUPS.append(dist.group.WORLD)
     try:
         yield Together(rank, world, local)
     finally:

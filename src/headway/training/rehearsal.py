@@ -45,7 +45,8 @@ def time_steps(job: Job) -> float:
     for step in range(STEPS.get(device.type, STEPS_ELSEWHERE)):
         batches = [next(stream) for _ in range(job.settings.accumulate)]
         begun = time.monotonic()
-        numbers = job.engine.step([b.to(device) for b in batches], seed_of(job.seed, step), 0.0, batches[0].tokens)
+        tokens = float(batches[0].tokens)
+        numbers = job.engine.step([b.to(device) for b in batches], seed_of(job.seed, step), 0.0, tokens)
         numbers.tolist()  # waits for the device
         took.append(time.monotonic() - begun)
     later = sorted(took[len(took) // 4 :])

@@ -21,6 +21,7 @@ SHORTEST_STRETCH = 25  # lines; a shorter shift is some sentences in another ord
 CLEARLY = 0.3  # by how much another shift must fit better, as a correlation
 TOO_MANY = 0.005  # share of the lines
 NO_EVIDENCE = 0.05  # nats a line; translations give 1.5 and more
+BY_CHANCE = 100.0  # nats in all that learning finds even where there is nothing: half a nat for each number learnt
 
 
 class Stretch(NamedTuple):
@@ -88,8 +89,8 @@ class Alignment:
             lost = Stretch(*found[0][:2], None)
             return Finding("fatal", title, abs(self.difference), _advise(lost), self._examples([lost]))
         advice = f"the lines match up to line {min(self.counts):,}: look at the end of the longer file"
-        if not self.likeness:
-            advice = "compare the files line by line: they are too short to find where they part"
+        if self._nothing_fits():
+            advice = "where they part cannot be told: too few lines, or they do not look like translations"
         return Finding("fatal", title, abs(self.difference), advice)
 
     def _shifted(self, found: list[Stretch]) -> Finding:
@@ -99,7 +100,7 @@ class Alignment:
         return Finding(severe, title, count, _advise(found[0]), self._examples(found))
 
     def _unlike(self, found: list[Stretch]) -> Iterator[Finding]:
-        if self.counts[0] >= ENOUGH and max(self.evidence) < NO_EVIDENCE:
+        if self.counts[0] >= ENOUGH and self._nothing_fits():
             title = "nothing in a line tells what stands in the other: do the files belong together?"
             yield Finding("warning", title, self.counts[0], "compare some lines by hand: has one file been shuffled?")
         elif found and not self.difference:
@@ -108,6 +109,10 @@ class Alignment:
             title = f"stretches of lines that do not look like translations of each other ({share})"
             severe = "warning" if count > TOO_MANY * self.counts[0] else "note"
             yield Finding(severe, title, count, "read some of them", self._examples(found))
+
+    def _nothing_fits(self) -> bool:
+        chance = NO_EVIDENCE + BY_CHANCE / max(self.counts[0], 1)
+        return max(self.evidence, default=0.0) < chance
 
     def _examples(self, found: list[Stretch]) -> tuple[Example, ...]:
         """The first line of each stretch, and where its translation should be."""

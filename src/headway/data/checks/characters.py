@@ -12,7 +12,7 @@ import numpy as np
 from headway.data.checks.base import Example, Finding, Severity, Sightings, percent
 from headway.data.checks.blocks import Block
 from headway.data.checks.kinds import KIND, SCRIPTS, kind_table
-from headway.data.formats import BOM, TOO_LONG, open_bytes
+from headway.data.formats import BOM, TOO_LONG, Invalid, open_bytes
 
 COVERAGE = 0.9995  # of a text's characters, as a subword vocabulary keeps them when there are many kinds
 MANY = 1500  # kinds of characters; a vocabulary keeps fewer whole
@@ -49,8 +49,9 @@ ODD_ADVICE: dict[str, Advice] = {
 class Unreadable:
     """Bytes that are not UTF-8, NUL characters, lines too long to hold; and how the files end their lines."""
 
-    def __init__(self, paths: Iterable[Path]) -> None:
+    def __init__(self, paths: Iterable[Path], invalid: Invalid) -> None:
         self.paths = tuple(paths)
+        self.severity: Severity = "fatal" if invalid == "error" else "warning"
         self.seen: defaultdict[str, Sightings] = defaultdict(Sightings)
         self.crlf = Counter[Path]()
 
@@ -66,7 +67,7 @@ class Unreadable:
                 yield from sightings.finding("note", f"lines {reason}", "they are left out of training")
             else:
                 advice = 'mend them, or set data.invalid = "skip" to leave them out'
-                yield from sightings.finding("fatal", f"unreadable: {reason}", advice)
+                yield from sightings.finding(self.severity, f"unreadable: {reason}", advice)
         for path in self.paths:
             if self.crlf[path]:
                 advice = "nothing to do: the carriage return is removed"

@@ -21,18 +21,23 @@ class Blanks:
     """Lines with nothing to read or nothing to write."""
 
     def __init__(self) -> None:
+        self.lines = 0
         self.both, self.one = Sightings(), Sightings()
 
     def look(self, block: Block) -> None:
+        self.lines += block.paired
         ours, theirs = (blank(side)[: block.paired] for side in block.sides)
         self.both.add_all(block.source, np.flatnonzero(ours & theirs))
         self.one.add_all(block.target, np.flatnonzero(ours & ~theirs))
         self.one.add_all(block.source, np.flatnonzero(theirs & ~ours))
 
     def findings(self) -> Iterator[Finding]:
-        yield from self.both.finding("note", "lines blank on both sides", "they are left out of training")
+        nothing_left = self.both.count + self.one.count == self.lines
+        severe = "fatal" if nothing_left else "note"
+        yield from self.both.finding(severe, "lines blank on both sides", "they are left out of training")
         advice = "they are left out of training; if there are many, has one side been shifted?"
-        yield from self.one.finding("warning", "lines blank on one side only", advice)
+        severe = "fatal" if self.one.count > 0.5 * self.lines else "warning"
+        yield from self.one.finding(severe, "lines blank on one side only", advice)
 
 
 def blank(side: Side) -> Bool[np.ndarray, " n"]:

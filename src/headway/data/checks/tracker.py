@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from headway.data.checks.likeness import Likeness, Marks
 
 FAR_AWAY = 4096  # the largest shift that is followed
+STRIDE = 4096  # lines judged at once; after a slip they are judged again
 SURE = 45.0  # nats of evidence for a shift
 NO_PARTNER = -1.0  # nats, when a shift leads out of the file
 LOST = 90.0  # nats of evidence that no line matches any more
@@ -57,7 +58,7 @@ class Tracker:
         """Judge the lines in view; unless they are the last, those whose partner may be out of view must wait."""
         end = view.base + min(len(view.source), len(view.target) - (0 if last else FAR_AWAY))
         while self.row < end:
-            self._judge(view, end)
+            self._judge(view, min(end, self.row + STRIDE))
 
     def _judge(self, view: View, end: int) -> None:
         """Judge rows up to the first slip or the end."""

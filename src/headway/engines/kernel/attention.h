@@ -24,7 +24,8 @@ static void normalise(const Norm& n, const float* x, float* y, int rows, int ld)
         for (int j = 0; j < whole; j += LANES) square += (load(x + j) - mean) * (load(x + j) - mean);
         for (int j = whole; j < n.width; j++) rest += (x[j] - mean) * (x[j] - mean);
         float by = 1 / std::sqrt((total(square) + rest) / n.width + n.epsilon);
-        for (int j = 0; j < ld; j += LANES) store(y + j, (load(x + j) - mean) * by * load(n.gain + j) + load(n.bias + j));
+        for (int j = 0; j < ld; j += LANES)
+            store(y + j, (load(x + j) - mean) * by * load(n.gain + j) + load(n.bias + j));
     }
 }
 
@@ -100,7 +101,8 @@ template <class V> static inline void mix(const float* weight, int count, int wi
 }
 
 // One query of each head looks at the memory. `place` is where it stands, if it looks at its own sentence.
-static void attend(const float* q, const Memory& m, Heads heads, const Places* places, int place, float* score, float* out) {
+static void attend(const float* q, const Memory& m, Heads heads, const Places* places, int place, float* score,
+                   float* out) {
     int e = heads.width;
     for (int h = 0; h < heads.count; h++, q += e, out += e) {
         const float* keys = m.keys + (size_t)h * e * m.padded;

@@ -68,7 +68,8 @@ private:
         float* x = stream.reserve((size_t)tokens * d);
         normed.reserve((size_t)tokens * d), mixed.reserve((size_t)tokens * z.mixed());
         for (auto& each : sentences)
-            for (int i = 0; i < each.length; i++) embed(m.source, ids[each.first + i], i, x + (size_t)(each.first + i) * d);
+            for (int i = each.first; i < each.first + each.length; i++)
+                embed(m.source, ids[i], i - each.first, x + (size_t)i * d);
         for (int i = 0; i < z.encoder; i++) {
             const Layer& l = m.source.layers[i];
             look_around(l, before(l.around_self, tokens), tokens, keys);

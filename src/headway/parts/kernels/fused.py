@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch.nn import functional as F
@@ -34,12 +34,15 @@ def fits_short(q: Queries, k: KeysOf, mask: Mask) -> bool:
 class FusedKernel(Kernel):
     """Reaches the flash path whenever the mask allows: no mask at all, or a plainly causal one."""
 
+    indexed: ClassVar[bool] = True
+
     def __init__(self, scale: float, scaled: bool, dropout: float) -> None:
         super().__init__()
         self.scale, self.scaled, self.dropout = scale, scaled, dropout
 
     def forward(self, q: Queries, k: KeysOf, v: KeysOf, mask: Mask, bias: Bias, state: State) -> Queries:
         if isinstance(state, Indexed):
+            assert mask.q_pos is not None
             return slot_attention(q, k, v, mask.q_pos, state.origin, self.scale)
         dropout = self.dropout if self.training else 0.0
         if short_attention is not None and bias is None and dropout == 0.0 and fits_short(q, k, mask):

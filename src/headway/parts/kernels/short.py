@@ -153,4 +153,4 @@ def _gradients(ctx, slope: Tensor):  # noqa: ANN001, ANN202
     return dq, dk, dv, None, None, None, None
 
 
-short_attention.register_autograd(_gradients, setup_context=_remember)
+short_attention.register_autograd(_gradients, setup_context=_remember)  # pyright: ignore

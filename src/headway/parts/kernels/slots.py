@@ -36,7 +36,7 @@ def slot_attention(q: Tensor, k: Tensor, v: Tensor, start: Tensor, origin: Tenso
     slots = k.size(2)
     out = torch.empty(rows, 1, heads, width, dtype=q.dtype, device=q.device)
     step = start.stride(0) if len(start) > 1 else 0
-    _step[(rows * heads,)](
+    _step[(rows * heads,)](  # pyright: ignore[reportIndexIssue]
         q, k, v, start, step, origin, out, q.stride(0), q.stride(1), *k.stride()[:3], *v.stride()[:3], heads, slots,
         scale, BS=max(16, triton.next_power_of_2(slots)), E=width, num_warps=2,
     )  # fmt: skip

@@ -1,0 +1,26 @@
+"""The pictures of these pages, from the model that `headway demo` trained: python docs/pictures.py headway-demo"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from PIL import Image
+
+from headway.api import Translator
+from headway.demo import Places, draw
+
+HERE = Path(__file__).resolve().parent / "pictures"
+COLOURS = 64  # enough for charts, and a third of the bytes
+
+
+def main(folder: Path) -> None:
+    places = Places(folder)
+    HERE.mkdir(exist_ok=True)
+    for path in draw(places, Translator.load(places.model, device="cpu", engine="torch")):
+        Image.open(path).convert("RGB").quantize(COLOURS).save(HERE / path.name, optimize=True)
+        print(f"wrote {HERE / path.name}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "headway-demo"))

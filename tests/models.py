@@ -1,0 +1,46 @@
+"""A small model folder with random weights: it says nonsense, but the same nonsense every time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from headway import config
+from headway.architecture import EncoderDecoderDesign
+from headway.data.corpus import Data
+from headway.folder import write_model
+from headway.parts.feed_forward import Relu
+from headway.run import Run
+from headway.text.tokenizer import Subword
+from headway.training.weights import weights_of
+
+TEXT = [
+    "a dog runs through the snow .", "two men sit on a bench", "the little cat sleeps",
+    "Ein Hund rennt durch den Schnee.", "Zwei Männer sitzen auf einer Bank.", "Die kleine Katze schläft.",
+    "He said: 'no'!", "1984 was a year; 42 is an answer.",
+]  # fmt: skip
+
+
+def random_folder(folder: Path, tags: tuple[str, ...] = (), seed: int = 0) -> Path:
+    """A folder that loads and translates."""
+    design = EncoderDecoderDesign(
+        width=32, heads=4, encoder_layers=1, decoder_layers=2, feed_forward=Relu(width=64), dropout=0.0
+    )
+    run = Run(
+        data=Data(source="a.en", target="a.de", source_language="en", target_language="de", longest=40),
+        text=Subword(size=350),
+        model=design,
+    )
+    tokenizer = run.text.learn(TEXT * 20, tags)
+    torch.manual_seed(seed)
+    model = design.build(len(tokenizer))
+    write_model(
+        folder,
+        weights_of(model),
+        config.dump(run),
+        {"task": "translation", "step": 0, "scores": {}},
+        lambda place: tokenizer.save(place, "joint"),
+        "# random\n",
+    )
+    return folder

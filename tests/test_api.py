@@ -1,0 +1,150 @@
+"""Raw text in, raw text out: order, emptiness, bounds, constraints, threads."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headway import Translator
+from headway.errors import UsageError
+from headway.glossary import Glossary
+from headway.text.sentences import sentences
+from models import TEXT, random_folder
+
+SPECIAL = ("<s>", "</s>", "<pad>", "<2de>", "<unk>")
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    return Translator.load(random_folder(tmp_path_factory.mktemp("model")), device="cpu", engine="torch")
+
+
+def test_one_for_each_line_in_order_and_empty_stays_empty(translator: Translator) -> None:
+    lines = ["", *TEXT, "   ", TEXT[0]]
+    found = translator(lines, beam=2)
+    assert len(found) == len(lines)
+    assert [one.source for one in found][1:-2] == TEXT
+    assert found[0].text == "" and found[-2].text.strip() == ""
+    assert found[1].text == found[-1].text
+
+
+def test_batched_shuffled_and_alone_are_the_same(translator: Translator) -> None:
+    together = {line: one for line, one in zip(TEXT, translator(TEXT, beam=3), strict=True)}
+    shuffled = random.Random(1).sample(TEXT, len(TEXT))
+    for line, one in zip(shuffled, translator(shuffled, beam=3), strict=True):
+        assert one.text == together[line].text
+        assert one.score == pytest.approx(together[line].score, abs=1e-4)
+    for line in TEXT[:3]:
+        assert translator([line], beam=3)[0].text == together[line].text
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(max_size=80), min_size=1, max_size=16))
+def test_any_text_is_answered_within_bounds_and_leaks_nothing(translator: Translator, lines: list[str]) -> None:
+    found = translator(lines, beam=1)
+    assert len(found) == len(lines)
+    for line, one in zip(lines, found, strict=True):
+        assert len(one.tokens) <= 512
+        leaked = [piece for piece in SPECIAL if piece in one.text and piece not in line]
+        assert not leaked
+
+
+def test_n_best_is_sorted_and_distinct(translator: Translator) -> None:
+    one = translator([TEXT[0]], beam=4, n_best=4)[0]
+    several = [one, *one.alternatives]
+    assert len({alternative.text for alternative in several}) == len(several) == 4
+    assert [a.score for a in several] == sorted((a.score for a in several), reverse=True)
+
+
+def test_terms_of_a_glossary_come_out(translator: Translator) -> None:
+    glossary = Glossary((("dog", "Hündchen"), ("snow", "snow")))
+    text = translator(["a dog runs through the snow ."], glossary=glossary, beam=4)[0].text
+    assert "Hündchen" in text and "snow" in text
+    assert "Hündchen" not in translator(["a cat"], glossary=glossary, beam=4)[0].text
+
+
+def test_a_term_is_a_whole_word() -> None:
+    assert Glossary((("cat", "Katze"),)).wanted("the category of a cat") == ["Katze"]
+    assert Glossary((("cat", "Katze"),)).wanted("concatenate") == []
+    assert Glossary((("big cat", "Löwe"), ("cat", "Katze"))).wanted("a big cat") == ["Löwe"]
+
+
+@pytest.mark.parametrize("row", ["a\tb\tc", "\tb", "a\t", "x" * 300])
+def test_a_malformed_glossary_row_is_named(tmp_path: Path, row: str) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text(f"good\tgut\n# remark\n\n{row}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"terms\.tsv:4: a glossary row is source<TAB>target"):
+        Glossary.read(path)
+
+
+def test_a_prefix_is_kept_and_alignments_are_inside(translator: Translator) -> None:
+    one = translator([TEXT[1]], prefix="Zwei", alignments=True)[0]
+    assert one.text.startswith("Zwei")
+    words = len(TEXT[1].split())
+    assert one.alignment and all(0 <= a < words and b >= 0 for a, b in one.alignment)
+
+
+def test_long_paragraphs_are_cut_and_joined(translator: Translator) -> None:
+    paragraph = " ".join(TEXT[i % 3].capitalize().replace(" .", "") + "." for i in range(30))
+    one = translator([paragraph], beam=1)[0]
+    assert one.source == paragraph and one.text
+    endless = translator(["x" * 3000], beam=1)[0]
+    assert endless.text
+
+
+@given(st.text(alphabet="aB.!? \n。！\"'", max_size=200))
+def test_sentences_join_to_the_text(text: str) -> None:
+    assert "".join(part + gap for part, gap in sentences(text)) == text
+
+
+def test_sentences_end_where_a_reader_thinks() -> None:
+    text = "Dr. Who came. He left! Did he? 你好。再见！"
+    assert [part for part, _ in sentences(text)] == ["Dr. Who came.", "He left!", "Did he?", "你好。", "再见！"]
+
+
+def test_threads_do_not_disturb_one_another(translator: Translator) -> None:
+    alone = [one.text for one in translator(TEXT, beam=2)]
+    with ThreadPoolExecutor(4) as pool:
+        for texts in pool.map(lambda _: [one.text for one in translator(TEXT, beam=2)], range(8)):
+            assert texts == alone
+
+
+def test_scores_of_given_pairs_are_those_of_search(translator: Translator) -> None:
+    found = translator(TEXT[:3], beam=2)
+    finished = [one for one in found if one.finished]
+    scored = translator.score([one.source for one in finished], [one.text for one in finished])
+    for one, again in zip(finished, scored, strict=True):
+        if one.tokens == [translator.tokenizers.target.piece(i) for i in again.ids]:
+            assert sum(one.token_scores) == pytest.approx(again.total, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("manner", "said"),
+    [
+        ({"beam": 0}, "beam is 0"),
+        ({"beam": 2, "n_best": 3}, "n-best is 3"),
+        ({"to": "fr"}, "language 'fr' is not in this model"),
+        ({"alpha": -1.0}, "alpha must be"),
+    ],
+)
+def test_wrong_wishes_are_refused_in_one_line(translator: Translator, manner: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        translator(TEXT[:1], **manner)
+
+
+def test_tags_choose_the_language(tmp_path: Path) -> None:
+    translator = Translator.load(random_folder(tmp_path / "m", tags=("de", "fr")), device="cpu", engine="torch")
+    assert translator(["a dog"], to="de", beam=1)[0].text
+    with pytest.raises(UsageError, match="it has de, fr"):
+        translator(["a dog"], to="es")
+
+
+def test_sampling_repeats_with_its_seed_and_best_chooses_among_samples(translator: Translator) -> None:
+    first = translator(TEXT[:2], temperature=1.0, seed=3, beam=1)
+    assert [one.text for one in first] == [one.text for one in translator(TEXT[:2], temperature=1.0, seed=3, beam=1)]
+    assert translator(TEXT[:1], best=True, beam=2)[0].text

@@ -1,0 +1,83 @@
+"""A plan fills in what was left open, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway import config
+from headway.architecture import EncoderDecoderDesign
+from headway.planning import CPU_TIERS, GPU_TIERS, merge, propose
+from headway.request import flat, nested
+from headway.run import Run
+
+DEVICES = [torch.device("cpu"), torch.device("cuda", 0), torch.device("mps")]
+FILES = {"data": {"source": "a", "target": "b"}}
+
+
+def plan(pairs: int, device: torch.device, **asked: Any) -> Run:
+    return config.from_dict(Run, propose({**FILES, **asked}, pairs, device))
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=str)
+@pytest.mark.parametrize("pairs", [1, 5_000, 30_000, 200_000, 4_000_000, 10**9])
+def test_every_corpus_gets_a_plan_that_can_be_built(device: torch.device, pairs: int) -> None:
+    run = plan(pairs, device)
+    assert isinstance(run.model, EncoderDecoderDesign)
+    assert run.training.epochs is not None and run.training.steps is None and run.training.minutes is None
+    assert run.training.batch.tokens >= 512
+    with torch.device("meta"):
+        run.model.build(1000)
+
+
+@pytest.mark.parametrize("tiers", [CPU_TIERS, GPU_TIERS])
+def test_more_text_never_gets_a_smaller_model(tiers: tuple[Any, ...]) -> None:
+    sizes = [tier.width * tier.width * sum(tier.layers) for tier in tiers]
+    assert sizes == sorted(sizes)
+    assert [tier.pairs for tier in tiers] == sorted(tier.pairs for tier in tiers)
+    assert tiers[-1].pairs >= 10**12  # no corpus is too large
+
+
+@pytest.mark.parametrize("budget", [{"steps": 7}, {"epochs": 2.5}, {"minutes": 3.0}])
+def test_what_was_given_wins(budget: dict[str, Any]) -> None:
+    asked = {
+        "training": {**budget, "learning_rate": 0.5, "batch": {"tokens": 999}, "schedule": {"kind": "noam"}},
+        "model": {"kind": "encoder_decoder", "width": 64, "heads": 2},
+        "seed": 11,
+    }
+    run = plan(10_000, torch.device("cpu"), **asked)
+    held = flat(config.to_dict(run))
+    assert {key: held[key] for key in flat(asked)} == flat(asked)
+    others = {"steps", "epochs", "minutes"} - budget.keys()
+    assert all(getattr(run.training, name) is None for name in others)
+
+
+def test_two_vocabularies_do_not_share_a_matrix_unless_asked() -> None:
+    apart = {"text": {"kind": "subword", "joint": False}}
+    both = {"target_text": {"kind": "characters"}}
+    assert [plan(100, DEVICES[0], **asked).model.tie for asked in ({}, apart, both)] == ["all", "output", "output"]
+    asked = {"model": {"kind": "encoder_decoder", "tie": "none"}}
+    assert plan(100, DEVICES[0], **apart, **asked).model.tie == "none"
+
+
+def test_a_part_of_another_kind_replaces_the_proposed_one_whole() -> None:
+    joined = merge({"schedule": {"kind": "noam", "warmup": 9}, "x": 1}, {"schedule": {"kind": "cosine"}})
+    assert joined == {"schedule": {"kind": "cosine"}, "x": 1}
+    assert merge({"a": {"kind": "k", "b": 1}}, {"a": {"c": 2}}) == {"a": {"kind": "k", "b": 1, "c": 2}}
+
+
+names = st.text("abc", min_size=1, max_size=2)
+tables = st.recursive(st.integers(), lambda inner: st.dictionaries(names, inner, min_size=1, max_size=3), max_leaves=8)
+
+
+@given(st.dictionaries(names, tables, max_size=3), st.dictionaries(names, tables, max_size=3))
+def test_merging_keeps_the_upper_and_adds_the_lower(under: dict[str, Any], over: dict[str, Any]) -> None:
+    joined = flat(merge(under, over))
+    assert {key: joined[key] for key in flat(over)} == flat(over)
+    assert joined.keys() <= flat(under).keys() | flat(over).keys()
+    assert merge(under, {}) == under and merge({}, over) == over
+    assert nested(flat(over)) == over
