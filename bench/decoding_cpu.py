@@ -33,7 +33,8 @@ from headway.text.vocabulary import EOS
 from headway.translating import pad_rows
 
 CORES = 2
-BATCH = 64
+BATCHES = {1: 64, 5: 32}  # by beam: sentences in a batch of CTranslate2 and PyTorch, where they are fastest
+SMALL = 24  # sentences in a batch of ours
 PRECISIONS = ("int8", "fp32")
 
 
@@ -93,7 +94,7 @@ def engine_system(case: Case, engine: Engine, name: str, slow: bool = False) -> 
         return engine.translate(pad_rows(sentences, "cpu"), case.search(beam))
 
     def many(sentences: list[list[int]], beam: int) -> Any:
-        return translate_all(engine, sentences, case.search(beam), rows=BATCH)
+        return translate_all(engine, sentences, case.search(beam), rows=BATCHES[1] if slow else SMALL)
 
     return System(name, single, many, CORES if slow else 1, slow)
 
@@ -114,7 +115,7 @@ def ctranslate2_system(case: Case, folder: Path, precision: Any, name: str) -> S
         def translate(sentences: list[list[int]], beam: int) -> Any:
             texts = [[str(piece) for piece in sentence[:-1]] for sentence in sentences]
             sizes = {"min_decoding_length": case.length, "max_decoding_length": case.length}
-            return translator.translate_batch(texts, beam_size=beam, max_batch_size=BATCH, **sizes)
+            return translator.translate_batch(texts, beam_size=beam, max_batch_size=BATCHES[beam], **sizes)
 
         return translate
 
@@ -184,7 +185,7 @@ def rates(case: Case, every: list[System], beam: int, repeats: int) -> dict[str,
     for turn in range(repeats):
         for system in every:
             if not system.slow or turn == 0:
-                some = sources[:BATCH] if system.slow else sources
+                some = sources[: BATCHES[1]] if system.slow else sources
                 found[system.name].append(len(some) / seconds(system, system.many, some, beam))
     return found
 
@@ -210,9 +211,7 @@ def table(case: Case, quick: bool) -> Iterator[str]:
             chosen = [system for system in every if not (quick and system.slow and beam > 1)]
             found = rates(case, chosen, beam, 1 if quick else case.repeats[1])
             cells = [f"{at(found[name]):.1f}" if name in found else "–" for name in names]
-            yield (
-                f"| batches of {BATCH} {how}, sentences/s | " + " | ".join([*cells, *ratios(found, lower=False)]) + " |"
-            )
+            yield (f"| batches {how}, sentences/s | " + " | ".join([*cells, *ratios(found, lower=False)]) + " |")
 
 
 def ratio(found: dict[str, list[float]], precision: str, lower: bool) -> str:
@@ -236,7 +235,9 @@ def translators(folder: Path) -> Iterator[tuple[str, Callable[[list[str], int], 
 
         def run(lines: list[str], beam: int) -> list[str]:
             texts = [[str(piece) for piece in source.encode(line)] for line in lines]
-            found = (quick if len(lines) == 1 else wide).translate_batch(texts, beam_size=beam, max_batch_size=BATCH)
+            found = (quick if len(lines) == 1 else wide).translate_batch(
+                texts, beam_size=beam, max_batch_size=BATCHES[beam]
+            )
             return [target.decode([int(piece) for piece in each.hypotheses[0]]) for each in found]
 
         return run

@@ -138,7 +138,7 @@ def llama_folder(folder: Path) -> Any:
     )  # fmt: skip
     model = stir(transformers.LlamaForCausalLM(configuration), 6)
     model.save_pretrained(folder)  # pyright: ignore[reportCallIssue]
-    return model, pieces.encode
+    return model, pieces.encode, pieces.id_to_piece
 
 
 def gpt2_folder(folder: Path, together: bool) -> Any:
@@ -158,4 +158,4 @@ def gpt2_folder(folder: Path, together: bool) -> Any:
     model = stir(transformers.GPT2LMHeadModel(configuration), 6)
     model.save_pretrained(folder)  # pyright: ignore[reportCallIssue]
     pieces.save(str(folder / "tokenizer.json")) if together else pieces.save_model(str(folder))
-    return model, lambda text: pieces.encode(text).ids
+    return model, lambda text: pieces.encode(text).ids, pieces.id_to_token

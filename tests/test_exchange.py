@@ -56,7 +56,8 @@ def trial(model: Trained, count: int = 4) -> Trial:
 
 def agreement(model: Trained, folder: Path, quantization: str | None = None, count: int = 4) -> Agreement:
     convert(model.design, model.tensors, *model.pieces(), folder, quantization)
-    return trial(model, count).judge(open_ctranslate2(folder, model))
+    tried = trial(model, count)
+    return tried.judge(open_ctranslate2(folder, model, tried.steps))
 
 
 # ---------------------------------------------------------------- CTranslate2

@@ -29,7 +29,6 @@ from headway.training.log import Log
 from headway.training.optimiser import Adam, Update
 from headway.training.signals import StopRequest
 from headway.training.task import Batch, Validation
-from headway.training.weights import weights_of
 
 Sums = tuple[Tensor, Tensor, Tensor]
 original = TranslationObjective.forward
@@ -43,7 +42,8 @@ def of(kind: type[Any], events: list[Event]) -> list[Any]:
 
 
 def test_a_run_learns_and_leaves_a_model_a_log_and_a_state(tmp_path: Path) -> None:
-    events = corpora.train(tmp_path, {"training": {"steps": 60, "validate_every": 20}})
+    change = {"training": {"steps": 60, "validate_every": 30}}
+    events = corpora.train(tmp_path, change)
     losses = [event.loss for event in of(Stepped, events)]
     assert losses[-1] < losses[0] - 1.5
     folder = tmp_path / "model"
@@ -55,21 +55,20 @@ def test_a_run_learns_and_leaves_a_model_a_log_and_a_state(tmp_path: Path) -> No
     corpora.covered(corpora.events(folder, "step"), every=4, total=60)
     assert of(Ended, events)[0].scores == of(Validated, events)[-1].scores
     tokens = sum(event["tokens"] for event in corpora.events(folder, "step"))
-    task = corpora.trainer(tmp_path, {"training": {"steps": 60, "validate_every": 20}}).task
-    stream = task.stream(0, 1).iterate(corpora.START)
+    stream = corpora.trainer(tmp_path, change).job.stream.iterate(corpora.START)
     assert tokens == sum(next(stream).tokens for _ in range(60))
 
 
-def test_validation_measures_the_published_weights_and_leaves_training_alone(tmp_path: Path) -> None:
-    rare, often = ({"training": {"validate_every": every, "averaging": {"kind": "none"}}} for every in (24, 1))
+def test_validating_leaves_training_alone(tmp_path: Path) -> None:
     ends = []
-    for number, change in enumerate((rare, often)):
-        place = tmp_path / str(number)
+    for every in (24, 3):
+        place = tmp_path / str(every)
         place.mkdir()
-        trainer = corpora.trainer(place, change)
-        ends.append((of(Validated, list(trainer.events(StopRequest())))[-1].scores, weights_of(trainer.job.model)))
-    assert ends[0][0] == ends[1][0]
-    assert all(torch.equal(ends[0][1][name], ends[1][1][name]) for name in ends[0][1])
+        setting = corpora.write_config(place, {"training": {"validate_every": every}})
+        assert nursery.run(place, "train", setting, "--out", place / "model")[0] == 0
+        weights, _, state = corpora.outcome(place / "model")
+        ends.append((weights, state, corpora.events(place / "model", "validate")[-1]["loss"]))
+    assert ends[0] == ends[1]
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, losses: dict[int, float]) -> None:
@@ -169,9 +168,7 @@ def test_what_stays_bad_ends_with_the_lines_named(
     poison(monkeypatch, lambda call: call >= 8)
     trainer = corpora.trainer(tmp_path, {"training": {"checkpoint_every": checkpoint_every, "steps": 200}})
     events: list[Event] = []
-    with pytest.raises(
-        DivergedError, match=r"diverged at step \d+: 10 steps .*\(.*corpus\.a:\d+, .*; step \d+ is kept"
-    ):
+    with pytest.raises(DivergedError, match=r"at step \d+: 10 steps .*\(.*corpus\.a:\d+, .*; step \d+ is kept"):
         events += trainer.events(StopRequest())
     assert DivergedError.exit_code == 4
     assert trainer.job.progress.rate_factor == 0.5
@@ -211,12 +208,12 @@ def engine_for(trainer: Any, most: int | None) -> tuple[Engine, EncoderDecoder]:
     return Engine(objective, Update(Adam().build(model, 0.1), 1.0, False), "fp32", torch.device("cpu")), model
 
 
-@pytest.mark.parametrize("most", [1, 5, 20])
+@pytest.mark.parametrize("most", [1, 5, 9])
 def test_a_batch_that_does_not_fit_is_cut_and_gives_the_same_gradient(tmp_path: Path, most: int) -> None:
     trainer = corpora.trainer(tmp_path, {"model": {"dropout": 0.0}})
     stream = trainer.task.stream(0, 1).iterate(corpora.START)
     batches: list[Batch] = [next(stream) for _ in range(2)]
-    tokens = sum(batch.tokens for batch in batches)
+    tokens = float(sum(batch.tokens for batch in batches))
     seen: list[list[Tensor]] = []
     numbers = []
     for limit in (None, most):
@@ -259,13 +256,13 @@ def test_lost_saves_are_noted_and_the_third_in_a_row_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = corpora.trainer(tmp_path, {"training": {"checkpoint_every": 2, "validate_every": 100, "steps": 100}})
-    trainer.job.saver.sleep = lambda seconds: None
+    trainer.job.saver.sleep = lambda _: None
     notes: list[str] = []
     with pytest.raises(DiskError, match=r"cannot write .*step-00000012: No space left on device \([\d,]+ bytes"):
         for event in trainer.events(StopRequest()):
             notes += [event.text] if isinstance(event, Noted) else []
             if event.step == 6:
-                monkeypatch.setattr(files, "at", lambda point: files._fail(28))
+                monkeypatch.setattr(files, "at", lambda _: files._fail(28))
     assert [note for note in notes if "training goes on" in note] == [
         note for note in notes if re.search(r"lost save [12] of 3", note)
     ]
@@ -340,9 +337,8 @@ def test_more_steps_go_on_and_a_changed_setting_is_named(tmp_path: Path, setting
 def test_minutes_take_about_that_long_and_become_steps(tmp_path: Path) -> None:
     table = corpora.table(tmp_path, {"training": {"validate_every": None, "checkpoint_every": None}})
     del table["training"]["steps"]
-    setting = tmp_path / "run.json"
     overrides = [f"--set={key}={json.dumps(value)}" for key, value in corpora.flat(table).items() if value is not None]
-    setting, out, begun = tmp_path / "run.toml", tmp_path / "model", time.monotonic()
+    out, begun = tmp_path / "model", time.monotonic()
     code, said = nursery.run(tmp_path, "train", *overrides, "--out", out, "--minutes", 0.15)
     took = time.monotonic() - begun
     assert code == 0, said
@@ -419,7 +415,7 @@ BAD_DATA: dict[str, tuple[dict[str, Any], int, str]] = {
         2,
         "tag 'xx' is not among those of the training text",
     ),
-    "tied apart": ({"text": {"joint": False, "size": 300}}, 2, 'set tie = "output"'),
+    "tied apart": ({"text": {"joint": False, "size": 300}}, 2, 'set model.tie = "output"'),
     "too small batches": ({"training": {"batch": {"tokens": 4}}}, 2, "batches of 4 tokens cannot hold"),
 }
 
@@ -436,7 +432,9 @@ def test_bad_data_gives_one_line_and_a_code(tmp_path: Path, name: str) -> None:
 
 
 def test_doctor_is_asked_first_and_can_be_overruled(tmp_path: Path, setting: Path) -> None:
-    (tmp_path / "corpus.b").write_bytes((tmp_path / "corpus.a").read_bytes())  # both sides the same
+    path = tmp_path / "corpus.b"
+    whole = path.read_text().splitlines()
+    path.write_text("".join(f"{line if number % 3 == 0 else ''}\n" for number, line in enumerate(whole)))
     code, said = nursery.run(tmp_path, "train", setting, "--out", tmp_path / "model")
     assert code == 5 and len(lines(said)) == 1 and "not fit for training" in said
     assert not list((tmp_path / "model").glob("*.toml"))

@@ -118,14 +118,8 @@ def opinion(corpus: Corpus, data: Data, force: bool) -> list[str]:
         corpus.source_language or data.source_language,
         corpus.target_language or data.target_language,
     )
-    found = examine(
-        Path(corpus.source),
-        Path(corpus.target) if corpus.target else None,
-        dev=dev,
-        quick=True,
-        names=names,
-        invalid=data.invalid,
-    )
+    target = Path(corpus.target) if corpus.target else None
+    found = examine(Path(corpus.source), target, dev=dev, quick=True, names=names, invalid=data.invalid)
     if not force:
         found.refuse_if_fatal()
     return [

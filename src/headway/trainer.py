@@ -71,7 +71,7 @@ class Trainer:
         checkpoints = Checkpoints(state, training.keep_last, training.keep_best, self.task.fingerprint)
         return Job(
             self.task, model, engine, training.averaging.build(), Saver(checkpoints), training, self.run.seed, 0,
-            self.run.model.width, self.ranks,
+            self.run.model.width, self.ranks, self.task.stream(self.ranks.rank, self.ranks.world),
         )  # fmt: skip
 
     def engine_kind(self) -> type[Engine]:
@@ -107,7 +107,7 @@ class Trainer:
             steps = training.steps
         elif training.epochs is not None:
             per_step = training.accumulate * self.ranks.world
-            steps = max(1, round(training.epochs * self.task.stream(0, 1).count(0) / per_step))
+            steps = max(1, round(training.epochs * self.job.stream.count(0) / per_step))
         else:
             steps, most = self.in_minutes(training.minutes or 1.0)
         every = training.validate_every or max(1, steps // most)

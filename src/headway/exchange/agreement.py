@@ -84,10 +84,10 @@ class Trial:
     @torch.inference_mode()
     def regret(self, source: list[int], output: list[int]) -> float:
         """The most by which a piece was worse than the best one, after the pieces before it."""
+        if any(piece >= len(self.trained.target) for piece in output):
+            return float("inf")
         chosen = torch.tensor(output if len(output) == self.steps else [*output, EOS])
         logits = forced(self.model, source, output)[: len(chosen)]
-        if not len(logits) or chosen.max() >= logits.size(-1):
-            return float("inf")
         logits[:, :EOS] = -torch.inf  # padding, unknown and begin never come out
         return float((logits.amax(dim=-1) - logits.gather(-1, chosen[:, None])[:, 0]).max())
 

@@ -62,7 +62,7 @@ def import_model(folder: Path, out: Path, force: bool = False) -> str:
     check_place(out, force)
     foreign = read_foreign(folder)
     name = foreign.config.get("model_type")
-    if name not in KINDS:
+    if not isinstance(name, str) or name not in KINDS:
         raise UsageError(f"{folder}: config.json says model_type {name!r:.40}; {', '.join(KINDS)} can be imported")
     trained, vocabularies = take_over(foreign, KINDS[name])
     compared = compare(foreign, KINDS[name].runs, trained, vocabularies)
@@ -137,7 +137,7 @@ def compare(foreign: Foreign, runs: str, trained: Trained, vocabularies: tuple[V
             f"{foreign.path}: the import gives other scores than the original, by {worst:.3g} where {CLOSE:g} is "
             "allowed; nothing was written"
         )
-    return f"scores of {len(trial.texts)} sentences differ from the original's by at most {worst:.1e}"
+    return f"scores of {len(trial.texts)} sentences differ from the original's by at most {worst:.1e} of the largest"
 
 
 def run_original(foreign: Foreign, runs: str) -> Any:

@@ -72,6 +72,8 @@ class TranslationTask:
     def build(self) -> EncoderDecoder:
         design = self.setup.design
         assert isinstance(design, EncoderDecoderDesign)
+        if design.tie == "all" and self.tokenizers.source is not self.tokenizers.target:
+            raise UsageError('model.tie = "all" needs one vocabulary for both sides; set model.tie = "output"')
         try:
             return design.build(len(self.tokenizers.source), len(self.tokenizers.target))
         except ValueError as error:

@@ -19,8 +19,8 @@ from headway.training.optimiser import moments, restore_moments
 from headway.training.ranks import Ranks
 from headway.training.saver import Saver
 from headway.training.settings import Training
-from headway.training.task import Task
-from headway.training.weights import Weights, gathered, load_weights, weights_of
+from headway.training.task import Stream, Task
+from headway.training.weights import Weights, gathered, load_weights, weights_of, whole
 
 CHECKPOINT_SECONDS = 300
 
@@ -58,6 +58,7 @@ class Job:
     total: int  # steps
     width: int  # of the model, for the paper's schedule
     ranks: Ranks
+    stream: Stream  # of this rank
     progress: Progress = field(default_factory=Progress)
     scored: tuple[int, float] = (-1, 0.0)  # step and score of the last validation
 
@@ -78,6 +79,11 @@ class Job:
     def late(self) -> bool:
         """Whether it is time for a checkpoint by the clock."""
         return self.settings.checkpoint_every is None and self.saver.seconds_ago > CHECKPOINT_SECONDS
+
+    @property
+    def sound(self) -> bool:
+        """Whether all weights are finite. All ranks ask at once."""
+        return all(bool(whole(weight).isfinite().all()) for weight in self.weights().values())
 
     def weights(self) -> Weights:
         return weights_of(self.model)

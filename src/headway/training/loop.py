@@ -35,11 +35,10 @@ def train(job: Job, stop: StopRequest) -> Iterator[Event]:
 
 def attempt(job: Job, stop: StopRequest) -> Iterator[Event]:
     """The training algorithm, from the step the job stands at."""
+    meter, on_cuda = Meter(job), job.engine.device.type == "cuda"
     if job.progress.step == 0:  # a disk that is too small should say so now, and not after an hour
-        yield from save(job)
-    stream = job.task.stream(job.ranks.rank, job.ranks.world)
-    meter = Meter(job, stream)
-    with Prefetch(stream.iterate(job.progress.cursor), AHEAD, pin=job.engine.device.type == "cuda") as batches:
+        yield from save(job, meter)
+    with Prefetch(job.stream.iterate(job.progress.cursor), AHEAD, pin=on_cuda) as batches:
         while not job.finished:
             meter.start()
             some = [next(batches) for _ in range(job.settings.accumulate)]
@@ -49,10 +48,8 @@ def attempt(job: Job, stop: StopRequest) -> Iterator[Event]:
             step(job, meter, some, tokens)
             yield from report(job, meter)
             if late or due(job, job.settings.checkpoint_every):
-                meter.look()
-                yield from save(job, must=job.finished)
-        meter.look()
-        yield from save(job)
+                yield from save(job, meter, must=job.finished)
+        yield from save(job, meter)
 
 
 def step(job: Job, meter: Meter, batches: list[Batch], tokens: float) -> None:
@@ -116,11 +113,14 @@ def watched(scores: dict[str, float], watch: str, step: int) -> float:
 # ---------------------------------------------------------------- saving and going back
 
 
-def save(job: Job, must: bool = True) -> Iterator[Event]:
+def save(job: Job, meter: Meter, must: bool = True) -> Iterator[Event]:
     """Write a checkpoint, unless this very step has one. `must`: training cannot go on without it."""
     step, saver = job.progress.step, job.saver
+    meter.look()
     if saver.saved_step == step:
         return
+    if job.progress.guard.bad_in_a_row and not job.sound:
+        raise Diverging("the weights themselves are not finite")
     tensors, path = job.tensors(), None
     if job.ranks.first:
         keep = saver.insist if must else saver.save
@@ -143,9 +143,7 @@ def go_back(job: Job, reason: str) -> Iterator[Event]:
     if before is None or job.progress.rate_factor < 1.0:
         yield Ended(at, "diverged", {}, DivergedError.exit_code)
         kept = f"step {before.step} is kept" if before else "nothing was saved yet"
-        raise DivergedError(
-            f"training diverged at step {at}: {reason}; {kept}; look at these lines, or try a lower learning_rate"
-        )
+        raise DivergedError(f"training diverged at step {at}: {reason}; {kept}; try a lower training.learning_rate")
     job.restore(before)
     job.progress.rate_factor = 0.5
     yield Noted(before.step, f"{reason}; back to step {before.step} with half the learning rate")

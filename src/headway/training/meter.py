@@ -12,7 +12,7 @@ from torch import Tensor
 from headway.training.events import Stepped
 from headway.training.guard import Diverging
 from headway.training.job import Job
-from headway.training.task import Batch, Stream
+from headway.training.task import Batch
 
 
 class Meter:
@@ -21,8 +21,8 @@ class Meter:
     So a run that was stopped anywhere writes the same lines as one that never stopped.
     """
 
-    def __init__(self, job: Job, stream: Stream) -> None:
-        self.job, self.stream = job, stream
+    def __init__(self, job: Job) -> None:
+        self.job = job
         self.waiting: list[Tensor] = []
         self.places: list[list[Any]] = []  # which examples, for each step that waits
         self.begun = 0.0
@@ -80,7 +80,7 @@ class Meter:
             grad_norm=norm / len(good) / world if good else math.nan,
             tokens=int(tokens),
             tokens_per_second=round(tokens / seconds, 1),
-            epoch=round(self.stream.passed(progress.cursor), 3),
+            epoch=round(self.job.stream.passed(progress.cursor), 3),
             seconds=round(progress.seconds, 3),
             skipped=skipped,
         )

@@ -41,7 +41,7 @@ def rehearse(job: Job) -> Pace:
 def time_steps(job: Job) -> float:
     """The usual time of one: the first steps and the slowest are left out."""
     device, took = job.engine.device, list[float]()
-    stream = iter(job.task.stream(job.ranks.rank, job.ranks.world).iterate(Progress().cursor))
+    stream = iter(job.stream.iterate(Progress().cursor))
     for step in range(STEPS.get(device.type, STEPS_ELSEWHERE)):
         batches = [next(stream) for _ in range(job.settings.accumulate)]
         begun = time.monotonic()

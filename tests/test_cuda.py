@@ -1,0 +1,97 @@
+"""What only a GPU can show: the hand-written kernels equal their references, recorded steps equal plain ones."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from headway.architecture import EncoderDecoderDesign
+from headway.parts.feed_forward import Relu
+from headway.parts.kernels import gathering
+from headway.search import Beam, Limits
+from headway.search.captured import CapturedBeam
+from headway.text.vocabulary import EOS
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+SHAPES = [  # batch, heads, queries, keys, head width, causal, padded
+    (5, 8, 32, 32, 64, False, True),
+    (5, 8, 32, 32, 64, True, False),
+    (3, 4, 17, 40, 64, False, True),
+    (3, 4, 64, 64, 64, True, False),
+    (7, 4, 21, 9, 32, False, True),
+    (4, 8, 1, 40, 64, False, True),
+    (4, 8, 5, 100, 64, False, True),
+]
+
+
+def error(found: torch.Tensor, wanted: torch.Tensor) -> float:
+    return float((found.double() - wanted).norm() / wanted.norm())
+
+
+@pytest.mark.parametrize(("b", "h", "t", "s", "e", "causal", "padded"), SHAPES)
+def test_short_attention_equals_softmax_and_so_do_its_gradients(
+    b: int, h: int, t: int, s: int, e: int, causal: bool, padded: bool
+) -> None:
+    from headway.parts.kernels.short import short_attention
+
+    torch.manual_seed(0)
+    sizes = ((b, t, h, e), (b, s, h, e), (b, s, h, e))
+    ours = [torch.randn(n, device="cuda", dtype=torch.bfloat16).transpose(1, 2).requires_grad_() for n in sizes]
+    exact = [x.detach().double().requires_grad_() for x in ours]
+    lengths = torch.randint(1, s + 1, (b, 1), device="cuda")
+    keys = torch.arange(s, device="cuda")[None] < lengths if padded else None
+    found = short_attention(*ours, keys, None, causal, e**-0.5)
+    seen = torch.ones(b, 1, t, s, dtype=torch.bool, device="cuda")
+    seen = seen.tril() if causal else seen
+    seen = seen & keys[:, None, None] if keys is not None else seen
+    scores = exact[0] @ exact[1].transpose(-1, -2) * e**-0.5
+    wanted = scores.masked_fill(~seen, -torch.inf).softmax(dim=-1) @ exact[2]
+    slope = torch.randn_like(found)
+    found.backward(slope)
+    wanted.backward(slope.double())
+    assert error(found, wanted) < 1e-2
+    for mine, theirs in zip(ours, exact, strict=True):
+        assert mine.grad is not None and theirs.grad is not None
+        assert error(mine.grad, theirs.grad) < 1e-2
+
+
+def test_slot_attention_follows_the_index() -> None:
+    from headway.parts.kernels.slots import slot_attention
+
+    torch.manual_seed(0)
+    n, h, s, e = 12, 8, 48, 64
+    q = torch.randn(n, 1, h, e, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
+    k, v = (torch.randn(n, h, s, e, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    origin = torch.randint(0, n, (n, s), device="cuda")
+    for start in (torch.tensor([[5]], device="cuda"), torch.randint(0, s, (n, 1), device="cuda")):
+        wanted = gathering.slot_attention(q.double(), k.double(), v.double(), start, origin, 0.125)
+        assert error(slot_attention(q, k, v, start, origin, 0.125), wanted) < 1e-2
+
+
+@pytest.mark.parametrize("pieces", [32_000, 9752, 70])
+def test_one_pass_over_logits(pieces: int) -> None:
+    from headway.search.scanning import scan
+
+    logits = torch.randn(7, pieces, device="cuda", dtype=torch.bfloat16)
+    sums, maxima = scan(logits, 3, 64)
+    allowed = logits.float()
+    torch.testing.assert_close(sums, allowed.logsumexp(dim=-1), atol=1e-4, rtol=1e-5)
+    allowed[:, :3] = -torch.inf
+    blocks = torch.nn.functional.pad(allowed, (0, -pieces % 64), value=-torch.inf).unflatten(1, (-1, 64)).amax(dim=-1)
+    assert torch.equal(maxima, blocks)
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_recorded_beam_equals_plain_beam(size: int) -> None:
+    torch.manual_seed(0)
+    design = EncoderDecoderDesign(width=64, heads=4, encoder_layers=2, decoder_layers=2, feed_forward=Relu(width=128))
+    model = design.build(200).cuda().eval()
+    search = Beam(size=size, n_best=size, limits=Limits(ratio=1.0, extra=8))
+    recorded = CapturedBeam(model, search)
+    for _ in range(3):
+        source = torch.randint(4, 200, (5, 12), device="cuda")
+        source[:, -1] = EOS
+        for plain, ours in zip(search(model, source), recorded(source), strict=True):
+            assert [one.ids for one in plain] == [one.ids for one in ours]
+            assert [one.score for one in plain] == pytest.approx([one.score for one in ours], abs=1e-3)
