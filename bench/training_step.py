@@ -53,14 +53,14 @@ class Torch(nn.Module):
 class Marian(nn.Module):
     """Hugging Face's layout of the same model."""
 
-    def __init__(self, design: EncoderDecoderDesign) -> None:
+    def __init__(self, design: EncoderDecoderDesign, vocabulary: int = VOCABULARY) -> None:
         super().__init__()
         from transformers import MarianConfig, MarianMTModel
 
         inner = getattr(design.feed_forward, "width", None) or 4 * design.width
         self.core = MarianMTModel(
             MarianConfig(
-                vocab_size=VOCABULARY, d_model=design.width, encoder_layers=design.encoder_layers,
+                vocab_size=vocabulary, d_model=design.width, encoder_layers=design.encoder_layers,
                 decoder_layers=design.decoder_layers, encoder_attention_heads=design.heads,
                 decoder_attention_heads=design.heads, encoder_ffn_dim=inner, decoder_ffn_dim=inner,
                 dropout=design.dropout, activation_function="relu", scale_embedding=True, pad_token_id=0,

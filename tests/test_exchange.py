@@ -22,14 +22,18 @@ from headway.errors import RefusedError, UsageError
 from headway.exchange import exports
 from headway.exchange.agreement import Agreement, Trial, forced, tolerance
 from headway.exchange.argos import write_argos
-from headway.exchange.ctranslate2 import UNKNOWN, convert, different, open_ctranslate2
+from headway.exchange.ctranslate2 import UNKNOWN, check_ctranslate2, convert, different, open_ctranslate2
 from headway.exchange.destination import MARK
 from headway.exchange.exports import choose_languages, export_model
 from headway.exchange.folders import check_hub_folder, model_of, write_hub_folder
+from headway.exchange.folding import with_plain_attention
+from headway.exchange.layout import activation_name
+from headway.exchange.marian import check_marian
+from headway.exchange.onnx import check_onnx_design
 from headway.exchange.samples import probes, sample_sentences
 from headway.exchange.trained import Trained, read_trained
 from headway.parts.feed_forward import FeedForward, Gelu, Swiglu, Swish
-from headway.parts.kernels import Fused, Linear, Softmax
+from headway.parts.kernels import Fused, Linear, Mixing, Softmax
 from headway.parts.norms import BatchNorm, LayerNorm, Norm, RMSNorm
 from headway.parts.positions import (
     Alibi,
@@ -234,7 +238,8 @@ def test_onnx_gives_the_same_scores_with_any_batch_and_length(tmp_path: Path) ->
     pytest.importorskip("onnxscript")
     from headway.exchange.onnx import OnnxModel, run
 
-    model = trained(replace(SMALL, residual=Pre(), norm=RMSNorm(), positions=Rotary(), key_heads=2))
+    parts = {"residual": Pre(), "norm": RMSNorm(), "positions": Rotary(), "key_heads": 2, "encoder_layers": 1}
+    model = trained(replace(SMALL, **parts))
     folder = publish(tmp_path / "de-en", model)
     command = [sys.executable, "-W", "ignore", "-c", ONNX, str(folder), str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -480,6 +485,38 @@ def test_every_kind_of_part_is_tried_or_refused() -> None:
     plain = {part.kind for part in (SMALL.feed_forward, SMALL.norm, SMALL.residual, SMALL.positions)}
     families = [get_args(family) for family in (FeedForward, Norm, Residual, Position)]
     assert {member.kind for family in families for member in family} == tried - {"softmax", "fused"} | plain | REFUSED
+
+
+def test_the_guide_tells_what_each_target_holds() -> None:
+    guide = (Path(__file__).parent.parent / "docs" / "export.md").read_text(encoding="utf-8")
+    assert holdings() in guide, holdings()
+
+
+def holdings() -> str:
+    """A table of every kind of part and every target, by asking the targets."""
+    families = {"residual": Residual, "norm": Norm, "feed_forward": FeedForward, "positions": Position}
+    checks = (check_hub, check_ctranslate2, check_onnx_design)
+    lines = ["| part | hf (Marian) | ctranslate2, argos | onnx |", "|---|---|---|---|"]
+    for part, family in [*families.items(), ("attention", Mixing)]:
+        for member in get_args(family):
+            fitting = {"attention": Fused(scaled=False)} if member.kind == "tener" else {}
+            field = "encoder_attention" if member.kind == "linformer" else part
+            design = with_plain_attention(replace(SMALL, **{field: member()}, **fitting))
+            lines.append(f"| {part}: {member.kind} | {' | '.join(holds(check, design) for check in checks)} |")
+    return "\n".join(lines)
+
+
+def check_hub(design: Any) -> None:
+    check_marian(design)
+    activation_name("Marian", design.feed_forward)
+
+
+def holds(check: Any, design: Any) -> str:
+    try:
+        check(design)
+    except UsageError:
+        return "-"
+    return "yes"
 
 
 REFUSED = {kind for kinds in UNKNOWN.values() for kind in kinds}

@@ -75,11 +75,12 @@ class _Chunked(torch.autograd.Function):
             logits = F.linear(x[part], w, None if bias is None else bias.to(w.dtype))
             chunk_total, chunk_nll, slope = smoothed_slope(logits, labels[part], smoothing)
             total, nll = total + chunk_total, nll + chunk_nll
-            if wants_gradient:
-                grad_x[part] = slope @ w
-                grad_w += slope.t() @ x[part]
+            if wants_gradient:  # padding is taken out here, where rows are short
+                real = (labels[part, None] != PAD).to(x.dtype)
+                grad_x[part] = (slope @ w) * real
+                grad_w += slope.t() @ (x[part] * real)
                 if grad_b is not None:
-                    grad_b += slope.sum(dim=0)
+                    grad_b += (slope.t() @ real)[:, 0]
         ctx.save_for_backward(grad_x, grad_w, *([] if grad_b is None else [grad_b]))
         ctx.hidden_dtype = hidden.dtype
         ctx.mark_non_differentiable(nll)
@@ -96,13 +97,10 @@ class _Chunked(torch.autograd.Function):
 def smoothed_slope(
     logits: Float[Tensor, "n v"], labels: Int[Tensor, "n"], smoothing: float
 ) -> tuple[Tensor, Tensor, Float[Tensor, "n v"]]:
-    """Loss, cross-entropy, and the loss's gradient by the logits: softmax minus the smoothed target."""
-    full = exact(logits)
-    real = (labels != PAD).to(full.dtype)
-    log_sum = full.logsumexp(dim=-1)
-    picked = full.gather(-1, labels[:, None])[:, 0]
-    nll = ((log_sum - picked) * real).sum()
-    spread = ((log_sum - full.mean(dim=-1)) * real).sum()
-    slope = (full - log_sum[:, None]).exp() - smoothing / full.size(-1)
-    slope = slope.scatter_add(-1, labels[:, None], torch.full_like(picked[:, None], smoothing - 1.0))
-    return (1 - smoothing) * nll + smoothing * spread, nll, (slope * real[:, None]).to(logits.dtype)
+    """Loss, cross-entropy, and the loss's gradient by the logits, also in rows of padding: softmax minus the target."""
+    slope = exact(logits).log_softmax(dim=-1)
+    real, picked = labels != PAD, slope.gather(-1, labels[:, None])
+    nll, spread = -(picked[:, 0] * real).sum(), -(slope.mean(dim=-1) * real).sum()
+    slope.exp_().sub_(smoothing / slope.size(-1))
+    slope.scatter_add_(-1, labels[:, None], torch.full_like(picked, smoothing - 1.0))
+    return (1 - smoothing) * nll + smoothing * spread, nll, slope.to(logits.dtype)

@@ -22,6 +22,7 @@ from headway.metrics import measure
 from headway.run import Run
 from headway.tasks.translation import TranslationTask
 from headway.training import files
+from headway.training.board import board
 from headway.training.checkpoint import Checkpoints
 from headway.training.engine import CapturedEngine, Engine, seed_of
 from headway.training.events import Ended, Event, Noted, Planned, Validated
@@ -58,6 +59,8 @@ class Trainer:
     def assemble(self) -> Job:
         """Model, engine and all: every rank begins with the same weights."""
         training = self.run.training
+        if self.device.type == "cuda":
+            torch.use_deterministic_algorithms(training.deterministic, warn_only=True)
         torch.manual_seed(seed_of(self.run.seed, 0))
         model = self.task.build().to(self.device).train()
         objective = self.ranks.wrap(self.task.objective(model), self.device, training.shard)
@@ -147,9 +150,11 @@ class Trainer:
         if not self.ranks.first:
             yield from train(self.job, stop)
             return
-        with self.job.saver.checkpoints, Log(self.folder, self.job.progress.step) as log:
+        drawn = board(self.folder, self.run.training.tensorboard)
+        with self.job.saver.checkpoints, Log(self.folder, self.job.progress.step) as log, drawn:
             for event in chain(first, self.publishing(stop)):
                 log.add(event)
+                drawn.add(event)
                 yield event
 
     def publishing(self, stop: StopRequest) -> Iterator[Event]:

@@ -12,9 +12,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headway.architecture import EncoderDecoderDesign
-from headway.errors import RefusedError
+from headway.errors import RefusedError, UsageError
 from headway.exchange.agreement import STEPS, Engine, Trial, forced
 from headway.exchange.extras import extra
+from headway.exchange.folding import Exportable
 from headway.exchange.graphs import ContinueGraph, ReadGraph, StepGraph
 from headway.exchange.quiet import quiet
 from headway.exchange.trained import Trained
@@ -37,6 +38,7 @@ def write_onnx(trained: Trained, folder: Path) -> None:
     """The graphs with float32 weights, and the tokenisers."""
     extra("onnx", "onnx")
     extra("onnxscript", "onnx")
+    check_onnx_design(trained.design)
     model = trained.build()
     size, source = trained.design.size(), torch.tensor([[4, 5, EOS], [4, EOS, PAD]])
     layers = len(model.decoder.layers if isinstance(model, EncoderDecoder) else model.stack.layers)
@@ -54,21 +56,30 @@ def write_onnx(trained: Trained, folder: Path) -> None:
     Tokenizers(trained.source, trained.target).save(folder)
 
 
+def check_onnx_design(design: Exportable) -> None:
+    if design.norm.kind == "batch":
+        raise UsageError("ONNX cannot hold batch norm, which picks the real tokens out of a batch; use headway itself")
+
+
 def named(what: str, layers: int) -> list[str]:
     return [f"{what}.{layer}.{leaf}" for layer in range(layers) for leaf in ("keys", "values")]
 
 
 def write_graph(graph: nn.Module, example: tuple[Any, ...], inputs: list[str], outputs: list[str], path: Path) -> None:
     """Batch and lengths stay open. Values of the example do not matter, only its dimensions."""
-    program = torch.onnx.export(
-        graph.eval(),
-        example,
-        dynamo=True,
-        verbose=False,
-        input_names=inputs,
-        output_names=outputs,
-        dynamic_shapes=tuple(open_axes(value) for value in example),
-    )
+    try:
+        program = torch.onnx.export(
+            graph.eval(),
+            example,
+            dynamo=True,
+            verbose=False,
+            input_names=inputs,
+            output_names=outputs,
+            dynamic_shapes=tuple(open_axes(value) for value in example),
+        )
+    except torch.onnx.OnnxExporterError as error:
+        reason = " ".join(str(error.__cause__ or error).split())[:120]
+        raise UsageError(f"ONNX cannot hold a part of this model, as its exporter says: {reason}") from None
     assert program is not None
     program.save(path)
 

@@ -6,13 +6,14 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
     """No warnings, no logs below errors, no progress bars of libraries that are told to write or read a model."""
-    loggers = [logging.getLogger(name) for name in ("transformers", "torch.onnx")]
+    loggers = [logging.getLogger(name) for name in ("transformers", "torch", "torch.onnx", "torch.fx", "torch.export")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)
@@ -21,7 +22,7 @@ def quiet() -> Iterator[None]:
     if bars is not None:
         bars.disable_progress_bar()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -41,6 +41,7 @@ class Training:
     keep_last: int = 2  # newest checkpoints kept
     keep_best: int = 1  # best checkpoints kept
     shard: bool = False  # FSDP2: spread parameters over ranks
+    tensorboard: bool = False  # write event files for TensorBoard too
     deterministic: bool = False  # on CUDA, only kernels whose sums have one order
 
     def __post_init__(self) -> None:

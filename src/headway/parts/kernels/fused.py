@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 from torch.nn import functional as F
 
 from headway.numerics.mask import Mask
@@ -22,6 +24,8 @@ except ImportError:
     LARGEST, LONGEST, short_attention = 0, 0, None
     from headway.parts.kernels.gathering import slot_attention
 
+LONGEST_WRITTEN_OUT = 256  # keys; beyond, the fused kernel's forward wins
+
 
 def fits_short(q: Queries, k: KeysOf, mask: Mask) -> bool:
     """Whether whole heads fit in one program on CUDA, in half precision: nearly all sentences do."""
@@ -29,6 +33,20 @@ def fits_short(q: Queries, k: KeysOf, mask: Mask) -> bool:
         return False
     small = k.size(2) <= LONGEST and max(16, q.size(2)) * max(16, k.size(2)) <= LARGEST and q.size(3) in (16, 32, 64)
     return small and (not mask.causal or mask.q_pos is mask.k_pos or mask.in_slots)
+
+
+def slow_in_half(q: Queries, k: KeysOf) -> bool:
+    """On a CPU in half precision the fused kernel's backward takes up to ten times as long as writing it out."""
+    return q.device.type == "cpu" and q.dtype in (torch.bfloat16, torch.float16) and k.size(2) <= LONGEST_WRITTEN_OUT
+
+
+def written_out(
+    q: Queries, k: KeysOf, v: KeysOf, seen: Bool[Tensor, "#b 1 #q k"] | None, bias: Bias, dropout: float, scale: float
+) -> Queries:
+    scores = (q * scale) @ k.transpose(-1, -2)
+    scores = scores if bias is None else scores + bias
+    scores = scores if seen is None else scores.masked_fill(~seen, -torch.inf)
+    return F.dropout(scores.softmax(dim=-1), dropout).to(v.dtype) @ v
 
 
 class FusedKernel(Kernel):
@@ -48,6 +66,8 @@ class FusedKernel(Kernel):
         if short_attention is not None and bias is None and dropout == 0.0 and fits_short(q, k, mask):
             start = mask.q_pos if mask.in_slots else None
             return short_attention(q, k, v, mask.keys, start, mask.causal, self.scale)
+        if slow_in_half(q, k):
+            return written_out(q, k, v, mask.dense(), bias, dropout, self.scale)
         if bias is None and mask.plainly_causal:
             return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, scale=self.scale)
         allowed = mask.dense()
