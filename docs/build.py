@@ -113,10 +113,20 @@ def rendered(path: Path, names: dict[Path, str]) -> str:
 WRITTEN: dict[str, Callable[[], str]] = {"cli.md": cli_page, "reference.md": reference_page}
 
 
+def complete_index() -> None:
+    """Pages that the index does not lead to yet are listed at its end."""
+    path = DOCS / "index.md"
+    kept, opening, _ = path.read_text(encoding="utf-8").partition("<!-- others")
+    others = [page for page in sorted(DOCS.glob("*.md")) if page != path and f"({page.name})" not in kept]
+    lines = [f"{opening}: written by docs/build.py -->", *(f"- [{title_of(page)}]({page.name})" for page in others)]
+    path.write_text(kept + "\n".join([*lines, "<!-- end -->"]) + "\n", encoding="utf-8")
+
+
 def main() -> int:
     for name, write in WRITTEN.items():
         (DOCS / name).write_text(write(), encoding="utf-8")
         print(f"wrote docs/{name}")
+    complete_index()
     faults = broken_links()
     for fault in faults:
         print(fault, file=sys.stderr)

@@ -11,7 +11,7 @@ from headway.api import Translator
 from headway.demo import Places, draw
 
 HERE = Path(__file__).resolve().parent / "pictures"
-COLOURS = 64  # enough for charts, and a third of the bytes
+COLOURS = 256  # enough for charts, and half of the bytes
 
 
 def main(folder: Path) -> None:

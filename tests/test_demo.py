@@ -128,6 +128,10 @@ def test_verdicts() -> None:
 # ---------------------------------------------------------------- the whole way
 
 
+def without_matplotlib(*_: Any) -> Any:
+    raise UsageError("pictures need matplotlib: pip install 'headway[plot]'")
+
+
 @pytest.mark.usefixtures("small")
 def test_from_nothing_to_pictures_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -145,9 +149,11 @@ def test_from_nothing_to_pictures_and_again(
     assert "ended at step" in told
 
     steps = re.findall(r"^step (\d+)/", told, re.MULTILINE)[-1]
-    monkeypatch.setattr(demo, "draw", lambda *_: {})  # once is enough
+    monkeypatch.setattr(demo, "draw", without_matplotlib)
     command(minutes=None, out=out)
     said, told = capsys.readouterr()
+    assert "No pictures: pictures need matplotlib" in said
+    assert "headway train" in said
     assert "going on in" in said
     assert f"ended at step {steps}: done" in told  # nothing was left to train
     assert "step 1/" not in told

@@ -160,9 +160,16 @@ def test_no_link_is_broken(build: ModuleType) -> None:
     assert build.broken_links() == []
 
 
-def test_the_index_leads_to_every_page() -> None:
-    index = (DOCS / "index.md").read_text(encoding="utf-8")
-    assert [path.name for path in DOCS.glob("*.md") if path.name != "index.md" and f"({path.name})" not in index] == []
+def test_a_new_page_is_added_to_the_index(build: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "index.md").write_text("# All\n[one](a.md)\n<!-- others -->\n<!-- end -->\n", encoding="utf-8")
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.md").write_text(f"# Page {name}\n", encoding="utf-8")
+    monkeypatch.setattr(build, "DOCS", tmp_path)
+    build.complete_index()
+    build.complete_index()
+    text = (tmp_path / "index.md").read_text(encoding="utf-8")
+    assert text.count("- [Page b](b.md)") == 1
+    assert "Page a" not in text
 
 
 def test_a_broken_link_is_found(build: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -299,16 +299,18 @@ sbd.MiniSBDSentencizer.split_sentences = lambda self, text: [text]  # its own mo
 package.install_from_path(Path(sys.argv[1]))
 print(translate.translate(sys.argv[2], "de", "en"))
 """
-    model = trained()
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    model, text = trained(), sentences(1)[0]
     export_model(publish(tmp_path / "model", model), "argos", tmp_path / "out")
     path = next((tmp_path / "out").glob("*.argosmodel"))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script, str(path), sentences(1)[0]],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip()
+    command = [sys.executable, "-W", "ignore", "-c", script, str(path), text]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    convert(model.design, model.tensors, *model.pieces(), tmp_path / "plain")
+    engine = ctranslate2.Translator(str(tmp_path / "plain"), compute_type="auto")  # as Argos opens it
+    said = engine.translate_batch([PIECES.pieces(text)], beam_size=4, length_penalty=0.2)[0].hypotheses[0]
+    names = {piece: i for i, piece in enumerate(model.pieces()[1])}
+    wanted = PIECES.decode(names[piece] for piece in said).replace("_", " ")
+    assert done.stdout.split() == wanted.split()
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from headway.training.lock import sweep
 BUDGETS = {"training.steps", "training.epochs", "training.minutes"}
 FREE = BUDGETS | {  # settings that may change between two starts of one run
     "training.log_every", "training.tensorboard", "training.validate_every", "training.checkpoint_every",
-    "training.patience", "training.keep_last", "training.keep_best", "training.validation_sentences", "training.validation_beam",
-    "licence",
+    "training.patience", "training.keep_last", "training.keep_best", "training.validation_sentences",
+    "training.validation_beam", "licence",
 }  # fmt: skip
 NAME, LOCK = "request.json", "trainer"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from shlex import quote
+from sys import stdout
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,7 +43,7 @@ def demo(
     """Learn to pronounce English from its spelling: real data, a small Transformer, about four minutes."""
     if minutes is not None and not 0 < minutes <= MOST:
         raise UsageError(f"--minutes {minutes:g}: give more than 0 and at most {MOST}")
-    begun, console = time.monotonic(), Console(highlight=False, markup=False)
+    begun, console = time.monotonic(), Console(highlight=False, markup=False, width=None if stdout.isatty() else 120)
     from headway.commands.train import add, request, start
     from headway.demo import MADE_UP, Places, dictionary, draw, pronounce, score, split, write_corpus, write_run
 
@@ -63,7 +64,10 @@ def demo(
     translator = Translator.load(places.model, engine="torch")
     show_scores(console, score(translator, parts["test"], words), len(parts["test"]))
     show_words(console, pronounce(translator, [*parts["test"][:6], *MADE_UP], words))
-    show_pictures(console, draw(places, translator))
+    try:
+        show_pictures(console, draw(places, translator))
+    except UsageError as error:  # no matplotlib: the rest is worth seeing all the same
+        console.print(f"\nNo pictures: {error}", soft_wrap=True)
     show_next(console, places, time.monotonic() - begun)
 
 

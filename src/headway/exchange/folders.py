@@ -36,6 +36,8 @@ def write_hub_folder(trained: Trained, folder: Path) -> None:
         write_tokenizer_json(trained, folder)
     with quiet():
         model_of(trained).save_pretrained(folder)
+    for path in folder.glob("*.safetensors"):  # written for its owner alone; a model is to be shared
+        path.chmod((folder / "config.json").stat().st_mode)
     (folder / "README.md").write_text(trained.card, encoding="utf-8")
 
 

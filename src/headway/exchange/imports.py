@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -85,18 +85,16 @@ def check_place(out: Path, force: bool) -> None:
 def take_over(foreign: Foreign, kind: Kind) -> tuple[Trained, tuple[Vocabulary, Vocabulary]]:
     try:
         design, tensors = kind.design(foreign.state, foreign.config)
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
+        source, target = kind.vocabularies(foreign)
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise UsageError(f"{foreign.path}: config.json does not describe this model: {reason}") from None
-    source, target = kind.vocabularies(foreign)
+        raise UsageError(f"{foreign.path}: its files do not describe one model: {reason}") from None
     rows = [len(tensors[name]) for name in tensors if name.endswith("embedding.weight")]
     check_tensors(expected_shapes(design, rows[0], rows[-1]), tensors)
     for side, count in ((source, rows[0]), (target, rows[-1])):
         if max(side.order.rows) >= count:
             raise UsageError(f"{foreign.path}: the vocabulary has pieces beyond the model's {count:,} rows")
     tensors = in_order(tensors, source, target)
-    # An unknown piece of the target must never come out, which takes a bias.
-    design = replace(design, output_bias="head.bias" in tensors)
     languages = foreign.table("tokenizer_config.json", SMALL) if foreign.has("tokenizer_config.json") else {}
     codes = [languages.get(name) for name in ("source_lang", "target_lang")]
     first, second = (code if isinstance(code, str) and len(code) < 16 else "" for code in codes)

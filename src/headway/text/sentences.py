@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# After . ! ? … and their relatives, closing quotes and brackets, then space; or at once after Chinese and Japanese ones.
+# After . ! ? … and the like, closing quotes and brackets, then space; or at once after Chinese and Japanese ones.
 _END = re.compile(r"(?<=[.!?…؟।॥])[\"'”’»)\]]*(\s+)(?=[\"'“‘«(\[¿¡]*[^\W_a-z])|(?<=[。！？])([”’」』）]*)(?=\S)")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|vs|etc|e\.g|i\.e|cf|No|Nr|bzw|z\.B|d\.h|u\.a|M|Mme|Mlle)|\b[A-Z]|\b\d+)\.$"
