@@ -271,7 +271,7 @@ def check_tensors(expected: Mapping[str, Sequence[int]], tensors: Mapping[str, T
         tensor = tensors[name]
         if tuple(tensor.shape) != tuple(shape):
             raise UsageError(f"{WEIGHTS}: {name} has shape {tuple(tensor.shape)}, {CONFIG} implies {tuple(shape)}")
-        if not tensor.is_floating_point():
+        if not tensor.is_floating_point() and shape:  # a lone whole number counts the batches of a batch norm
             raise UsageError(f"{WEIGHTS}: {name} holds {tensor.dtype}, weights are floating point numbers")
     for name in tensors:
         if name not in expected:

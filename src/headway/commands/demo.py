@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from shlex import quote
-from sys import stdout
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -43,7 +43,10 @@ def demo(
     """Learn to pronounce English from its spelling: real data, a small Transformer, about four minutes."""
     if minutes is not None and not 0 < minutes <= MOST:
         raise UsageError(f"--minutes {minutes:g}: give more than 0 and at most {MOST}")
-    begun, console = time.monotonic(), Console(highlight=False, markup=False, width=None if stdout.isatty() else 120)
+    begun, console = (
+        time.monotonic(),
+        Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120),
+    )
     from headway.commands.train import add, request, start
     from headway.demo import MADE_UP, Places, dictionary, draw, pronounce, score, split, write_corpus, write_run
 
