@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -162,7 +162,11 @@ def systems(case: Case, folder: Path) -> Iterator[System]:
 class Clock:
     """On a busy machine seconds say little; then count what all threads of this process have worked."""
 
-    now: Callable[[], float] = time.perf_counter
+    busy: ClassVar[bool] = False
+
+    @classmethod
+    def now(cls) -> float:
+        return time.process_time() if cls.busy else time.perf_counter()
 
 
 def seconds(system: System, run: Run, sentences: list[list[int]], beam: int) -> float:
@@ -310,8 +314,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the table here, too")
     parser.add_argument("--busy", action="store_true", help="count processor time: others use this machine, too")
     given = parser.parse_args()
-    if given.busy:
-        Clock.now = time.process_time
+    Clock.busy = given.busy
     flags = [flag for flag in ("avx2", "avx512bw", "avx512_vnni", "avx_vnni") if flag in cpu_flags()]
     lines = [
         f"{platform.machine()}, {CORES} cores used, {', '.join(flags)}; "

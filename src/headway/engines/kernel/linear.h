@@ -63,13 +63,26 @@ static void quantise(const Input& in) {
 
 template <int M> using Tile = Vec[M][COLS];
 
-template <int M> static inline void multiply_bytes(const Linear& l, const Input& in, int row, int panel, Tile<M>& r) {
+// Weights come from memory while others are used: of each panel, all tiles together fetch the one that follows.
+struct Ahead {
+    const char* at;
+    int stride;  // bytes to fetch while one vector of each column is multiplied
+
+    inline void fetch() {
+        __builtin_prefetch(at);
+        if (stride > 64) __builtin_prefetch(at + 64);
+        if (stride > 128) __builtin_prefetch(at + 128), __builtin_prefetch(at + 192);
+        at += stride;
+    }
+};
+
+template <int M>
+static inline void multiply_bytes(const Linear& l, const Input& in, int row, int panel, Ahead ahead, Tile<M>& r) {
     Int sums[M][COLS] = {};
     const uint8_t* w = l.bytes + (size_t)panel * PANEL * l.inputs;
     const int8_t* a = in.bytes + (size_t)row * l.inputs;
     for (int k = 0; k < l.inputs; k += 4, w += PANEL * 4) {
-        if (M <= 2)  // few rows: reading the weights is all the work
-            for (int j = 0; j < COLS; j++) __builtin_prefetch(w + 4096 + j * 64);
+        ahead.fetch();
         Int columns[COLS];
         for (int j = 0; j < COLS; j++) columns[j] = *(const Int*)(w + j * BYTES);
         for (int m = 0; m < M; m++) {
@@ -86,12 +99,14 @@ template <int M> static inline void multiply_bytes(const Linear& l, const Input&
         }
 }
 
-template <int M> static inline void multiply_floats(const Linear& l, const Input& in, int row, int panel, Tile<M>& r) {
+template <int M>
+static inline void multiply_floats(const Linear& l, const Input& in, int row, int panel, Ahead ahead, Tile<M>& r) {
     for (int m = 0; m < M; m++)
         for (int j = 0; j < COLS; j++) r[m][j] = load(l.bias + panel * PANEL + j * LANES);
     const float* w = l.floats + (size_t)panel * PANEL * l.inputs;
     const float* a = in.x + (size_t)row * in.ld;
     for (int k = 0; k < l.inputs; k++, w += PANEL) {
+        ahead.fetch();
         Vec columns[COLS];
         for (int j = 0; j < COLS; j++) columns[j] = load(w + j * LANES);
         for (int m = 0; m < M; m++)
@@ -107,10 +122,11 @@ struct Output {
     bool relu = false;
 };
 
-template <int M> static void tile(const Linear& l, const Input& in, int row, int panel, int column, const Output& out) {
+template <int M>
+static void tile(const Linear& l, const Input& in, int row, int panel, int column, Ahead ahead, const Output& out) {
     Tile<M> r;
-    if (l.bytes) multiply_bytes<M>(l, in, row, panel, r);
-    else multiply_floats<M>(l, in, row, panel, r);
+    if (l.bytes) multiply_bytes<M>(l, in, row, panel, ahead, r);
+    else multiply_floats<M>(l, in, row, panel, ahead, r);
     for (int m = 0; m < M; m++)
         for (int j = 0; j < COLS; j++) {
             size_t at = (size_t)(row + m) * out.ld + column + j * LANES;
@@ -121,17 +137,24 @@ template <int M> static void tile(const Linear& l, const Input& in, int row, int
 
 // The panels from `first` up to `end`.
 static void multiply(const Linear& l, const Input& in, const Output& out, int first, int end) {
+    int tiles = (in.rows + ROWS - 1) / ROWS, near = tiles == 1;
+    size_t size = (size_t)PANEL * l.inputs * (l.bytes ? 1 : sizeof(float));
+    const char* weights = l.bytes ? (const char*)l.bytes.get() : (const char*)l.floats.get();
     for (int p = first; p < end; p++) {
-        int i = 0, column = (p - first) * PANEL;
-        for (; i + ROWS <= in.rows; i += ROWS) tile<ROWS>(l, in, i, p, column, out);
-        switch (in.rows - i) {
-            case 1: tile<1>(l, in, i, p, column, out); break;
-            case 2: tile<2>(l, in, i, p, column, out); break;
-            case 3: tile<3>(l, in, i, p, column, out); break;
+        const char* next = weights + p * size + (near ? 4096 : size);  // a single tile runs just ahead of itself
+        int column = (p - first) * PANEL;
+        for (int i = 0; i < in.rows; i += ROWS) {
+            Ahead ahead{next + (size_t)(i / ROWS) * (size / tiles), PANEL * 4 / tiles};
+            switch (std::min(in.rows - i, ROWS)) {
+                case 1: tile<1>(l, in, i, p, column, ahead, out); break;
+                case 2: tile<2>(l, in, i, p, column, ahead, out); break;
+                case 3: tile<3>(l, in, i, p, column, ahead, out); break;
+                case 4: tile<4>(l, in, i, p, column, ahead, out); break;
 #if defined(__AVX512BW__)
-            case 4: tile<4>(l, in, i, p, column, out); break;
-            case 5: tile<5>(l, in, i, p, column, out); break;
+                case 5: tile<5>(l, in, i, p, column, ahead, out); break;
+                case 6: tile<6>(l, in, i, p, column, ahead, out); break;
 #endif
+            }
         }
     }
 }
