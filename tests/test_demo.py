@@ -89,7 +89,7 @@ def test_the_run_is_a_run_and_is_kept(tmp_path: Path) -> None:
     write_run(places, 2.0)
     run = config.load(Run, places.run)
     assert run.training.minutes == 2.0
-    assert run.data.source == str(tmp_path / "train.letters")
+    assert run.data.source == str((tmp_path / "train.letters").resolve())
     write_run(places, 9.0)
     assert config.load(Run, places.run) == run
 

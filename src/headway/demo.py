@@ -131,11 +131,11 @@ def write_lines(path: Path, lines: Sequence[str]) -> None:
 
 
 def write_run(places: Places, minutes: float) -> None:
-    """A run that was begun keeps its settings."""
+    """A run that was begun keeps its settings; its paths are whole, so that it goes on from any folder."""
     if places.run.exists():
         return
     sides = {
-        f"{part}_{side}": json.dumps(str(places.text(part, side)))
+        f"{part}_{side}": json.dumps(str(places.text(part, side).resolve()))
         for part in ("train", "dev")
         for side in ("letters", "phonemes")
     }
