@@ -18,6 +18,7 @@ from headway.planning import merge
 from headway.request import flat
 from headway.run import Run
 from headway.trainer import Trainer
+from headway.training.checkpoint import Checkpoints
 from headway.training.events import Event
 from headway.training.ranks import Ranks
 from headway.training.signals import StopRequest
@@ -120,8 +121,9 @@ def fingerprint(path: Path) -> str:
 
 def outcome(folder: Path) -> tuple[str, list[dict[str, Any]], list[tuple[str, str]]]:
     """What must be the same bit for bit: published weights, the log, and the whole state at the end."""
-    last = folder / "state" / (folder / "state" / "latest").read_text().strip()
-    state = [(path.name, fingerprint(path)) for path in sorted(last.glob("*.safetensors"))]
+    last = Checkpoints(folder / "state").newest()  # as a resume finds it: a kill may have left no `latest`
+    assert last is not None
+    state = [(path.name, fingerprint(path)) for path in sorted(last.path.glob("*.safetensors"))]
     return fingerprint(folder / "model.safetensors"), numbers(folder), state
 
 

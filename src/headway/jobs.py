@@ -114,31 +114,33 @@ def write(out: BinaryIO, text: str, path: Path | None) -> None:
 
 
 def opened(files: Files, columns: Columns, stack: ExitStack) -> tuple[BinaryIO, int]:
-    """The output, and how many input lines are done already: whole rows only, a torn last one is cut off."""
+    """The output, and how many input lines are done already.
+
+    Only whole windows count: lines are packed together within one, and in other company a score may differ in its
+    last digit. What lies after them is written again.
+    """
     if files.output is None:
         return sys.stdout.buffer, 0
     with disk_trouble(files.output, 0):
         out = stack.enter_context(files.output.open("r+b" if files.output.exists() else "w+b"))
-        done, end = whole_lines(out, columns.n_best)
-        out.truncate(end)
-        out.seek(end)
+        starts = line_starts(out, columns.n_best)
+        done = (len(starts) - 1) // window_size() * window_size()
+        out.truncate(starts[done])
+        out.seek(starts[done])
     return out, done
 
 
-def whole_lines(out: BinaryIO, n_best: int) -> tuple[int, int]:
-    """With several rows a line, the last line may lack some: it is done again."""
-    ends: list[tuple[int, int]] = []
-    position = 0
+def line_starts(out: BinaryIO, n_best: int) -> list[int]:
+    """Where the rows of each input line begin, and where the next ones will. The last line may lack some rows."""
+    starts: list[int] = []
+    position, before = 0, -1
     for number, row in enumerate(out):
         if not row.endswith(b"\n"):
             break
         line = int(row.split(b"\t", 1)[0]) if n_best > 1 else number
-        ends.append((line, position))
-        position += len(row)
-    if n_best == 1 or not ends:
-        return len(ends), position
-    last = ends[-1][0]
-    return last, next(start for line, start in ends if line == last)
+        starts += [position] if line != before else []
+        position, before = position + len(row), line
+    return starts if n_best > 1 and starts else [*starts, position]
 
 
 def shown(total: int | None, done: int):  # noqa: ANN201
