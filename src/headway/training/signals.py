@@ -47,6 +47,8 @@ class StopRequest:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # pyright: ignore[reportArgumentType]
+        if error is not None and self and not self.patient:  # whatever a library made of our SystemExit
+            raise SystemExit(self.exit_code) from None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
