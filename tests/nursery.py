@@ -133,6 +133,18 @@ def wait_for(path: Path, seconds: float = 60.0) -> None:
         time.sleep(0.005)
 
 
+def size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def wait_for_more(path: Path, before: int, seconds: float = 60.0) -> None:
+    """Until a file has more bytes than before."""
+    until = time.monotonic() + seconds
+    while size(path) <= before:
+        assert time.monotonic() < until, f"{path} did not grow"
+        time.sleep(0.005)
+
+
 def wait_for_checkpoint(folder: Path, step: int, seconds: float = 60.0) -> None:
     """Until there is one of this step or a later one."""
     until = time.monotonic() + seconds

@@ -31,6 +31,12 @@ class RefusedError(HeadwayError):
     exit_code = 5
 
 
+class LostError(HeadwayError):
+    """Another process of the same work has died."""
+
+    exit_code = 6
+
+
 STOPPED_BY_SIGINT = 130
 STOPPED_BY_SIGTERM = 143
 
@@ -41,6 +47,7 @@ EXIT_CODES: dict[int, str] = {
     3: "disk: no space, no permission, or a device that failed; nothing saved before was lost",
     4: "training diverged; the last good checkpoint is kept",
     5: "a check refused: doctor advises against training, or an export does not agree with its model",
+    6: "another process of the same training was lost; torchrun --max-restarts goes on from the last checkpoint",
     STOPPED_BY_SIGINT: "stopped from the keyboard, after saving",
     STOPPED_BY_SIGTERM: "stopped by SIGTERM, after saving",
 }

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from headway.errors import UsageError
+from headway.errors import LostError, UsageError
 from headway.parts.stacks import Stack
 
 PATIENCE = timedelta(hours=6)  # others wait while the first encodes a large corpus; torchrun notices the dead
@@ -44,6 +44,10 @@ class Ranks:
         """The same for a tensor on the device."""
         return numbers
 
+    def stack(self, tensor: Tensor) -> Tensor:
+        """Every process's own tensor of this shape, one above the other."""
+        return tensor[None]
+
     def wrap(self, objective: nn.Module, device: torch.device, shard: bool) -> nn.Module:
         """Let backward exchange gradients; `shard`: each process also keeps only its part of the weights."""
         return objective
@@ -68,6 +72,11 @@ class Together(Ranks):
     def add_up(self, numbers: Tensor) -> Tensor:
         dist.all_reduce(numbers)
         return numbers
+
+    def stack(self, tensor: Tensor) -> Tensor:
+        every = [torch.empty_like(tensor) for _ in range(self.world)]
+        dist.all_gather(every, tensor.contiguous())
+        return torch.stack(every)
 
     def wrap(self, objective: nn.Module, device: torch.device, shard: bool) -> nn.Module:
         # Every rank begins with the same seed and so the same weights; DDP sends rank 0's all the same.
@@ -97,6 +106,15 @@ def sharded(objective: nn.Module, device: torch.device) -> nn.Module:
     return cast("nn.Module", fully_shard(objective, mesh=mesh))
 
 
+def meeting_place(rank: int, world: int) -> dist.Store:
+    """Where processes find each other. torchrun keeps its store when it starts them again, with the addresses of the
+    dead in it, so every attempt writes under a name of its own."""
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    torchrun_keeps_it = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    store = dist.TCPStore(address, port, world, is_master=rank == 0 and not torchrun_keeps_it, timeout=PATIENCE)
+    return dist.PrefixStore(f"headway/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+
+
 @contextmanager
 def join(device_type: str) -> Iterator[Ranks]:
     """Find the other processes, if torchrun started any, and leave them politely."""
@@ -106,13 +124,20 @@ def join(device_type: str) -> Iterator[Ranks]:
         return
     try:
         rank, local = int(os.environ["RANK"]), int(os.environ.get("LOCAL_RANK", "0"))
+        store = meeting_place(rank, world)
     except KeyError as error:
         raise UsageError(f"WORLD_SIZE is {world} but {error.args[0]} is not set; start with torchrun") from None
     if device_type == "cuda":
         torch.cuda.set_device(local)
-    dist.init_process_group("cpu:gloo,cuda:nccl" if device_type == "cuda" else "gloo", timeout=PATIENCE)
+    backend = "cpu:gloo,cuda:nccl" if device_type == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=PATIENCE, store=store, rank=rank, world_size=world)
     GROUPS.append(dist.group.WORLD)
     try:
         yield Together(rank, world, local)
+    except RuntimeError as error:
+        if isinstance(error, dist.DistError) or "gloo" in str(error):
+            lost = "another process was lost; torchrun --max-restarts goes on from the last checkpoint"
+            raise LostError(lost) from error
+        raise
     finally:
         dist.destroy_process_group()

@@ -16,11 +16,10 @@ CODES = {
 
 
 class StopRequest:
-    """Truthy once a signal has come. Until there is something to save, a signal ends the program by itself."""
+    """Truthy once a signal has come. Until there is something to save, a signal ends the program as it always does."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
-        self.patient = False  # set when training begins
         self._before: dict[signal.Signals, object] = {}
 
     def __bool__(self) -> bool:
@@ -34,12 +33,15 @@ class StopRequest:
     def exit_code(self) -> int:
         return CODES[self.signal] if self.signal else 0
 
-    def __enter__(self) -> StopRequest:
+    def begin(self) -> None:
+        """From now on a signal waits for the end of a step. A library's own waiting could not hear us before that."""
         for number in CODES:
             try:
                 self._before[number] = signal.signal(number, self._handle)
             except ValueError:  # not in the main thread: the embedding program handles signals
                 break
+
+    def __enter__(self) -> StopRequest:
         return self
 
     def __exit__(
@@ -47,12 +49,8 @@ class StopRequest:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # pyright: ignore[reportArgumentType]
-        if error is not None and self and not self.patient:  # whatever a library made of our SystemExit
-            raise SystemExit(self.exit_code) from None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
             os._exit(CODES[self.signal])
         self.signal = signal.Signals(number)
-        if not self.patient:
-            raise SystemExit(CODES[self.signal])
