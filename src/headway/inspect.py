@@ -7,11 +7,14 @@ seen.attention("decoder.layers.0.cross_attention")  # [b h q k]
 
 from __future__ import annotations
 
+import copy
 import difflib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
@@ -24,6 +27,7 @@ from headway.parts.blocks import DecoderBlock, EncoderBlock
 from headway.parts.kernels import Kernel
 
 Weights = Float[Tensor, "b h q k"]
+M = TypeVar("M", bound=nn.Module)
 Head = tuple[str, int]  # the name of an attention layer and the number of a head
 
 
@@ -59,6 +63,12 @@ class Seen:
         """The length of every vector that leaves a layer."""
         used = [layer for layer, calls in self.hidden.items() if calls]
         return torch.cat(self.hidden[find(name, used)], dim=1)
+
+
+def twin(model: M) -> M:
+    """A second model of the same tensors: what is hung on it, threads that use the first never see."""
+    shared = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}
+    return copy.deepcopy(model, shared)
 
 
 @contextmanager

@@ -128,7 +128,7 @@ def attention_picture(
     """Who looks at whom: a square for each pair, rows are the pieces that look, columns what they look at."""
     figure = new_figure(1.6 + 0.36 * len(columns), 1.4 + 0.32 * len(rows))
     axes = figure.subplots()
-    image = _draw_attention(axes, weights, rows, columns)
+    image = draw_attention(axes, weights, rows, columns)
     bar = figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02)
     bar.ax.tick_params(labelsize=8)
     bar.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
@@ -156,7 +156,7 @@ def attention_grid(
         if index >= len(heads):
             axes.set_visible(False)
             continue
-        image = _draw_attention(axes, heads[index], rows, columns, size=7)
+        image = draw_attention(axes, heads[index], rows, columns, size=7)
         axes.set_title(f"head {index + 1}", fontsize=9)
         axes.tick_params(labelleft=index % across == 0, labeltop=index < across)
     if image is not None:
@@ -166,7 +166,7 @@ def attention_grid(
     save(figure, path)
 
 
-def _draw_attention(axes: Axes, weights: Weights, rows: Sequence[str], columns: Sequence[str], size: int = 9) -> Any:
+def draw_attention(axes: Axes, weights: Weights, rows: Sequence[str], columns: Sequence[str], size: int = 9) -> Any:
     if weights.shape != (len(rows), len(columns)):
         raise ValueError(f"weights are {weights.shape}, but there are {len(rows)} rows and {len(columns)} columns")
     image = axes.imshow(weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")

@@ -1,0 +1,130 @@
+"""headway look: inside one translation, or among the words a model knows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+
+from headway.errors import UsageError
+from headway.looking.request import EVERYTHING, Edit, Head, TraceRequest
+from headway.training.files import replace_text
+
+Option = typer.Option
+FIGURE = ("attention", "beam", "heads")
+
+
+@dataclass(frozen=True)
+class Out:
+    """Where to write."""
+
+    json: Path | None
+    html: Path | None
+    png: Path | None
+
+    def write(self, otherwise: Callable[[], RenderableType], **writers: Callable[[Path], object]) -> None:
+        wanted = [(path, writer) for name, writer in writers.items() if (path := getattr(self, name)) is not None]
+        for path, writer in wanted:
+            writer(path)
+            print(f"wrote {path}", file=sys.stderr)
+        if not wanted:
+            Console(highlight=False).print(otherwise())
+
+
+def look(
+    folder: Annotated[Path, typer.Argument(help="Model folder.")],
+    sentence: Annotated[str, typer.Argument(help="A sentence, or a trace saved with --json.")] = "",
+    html: Annotated[Path | None, Option(help="Write a page with everything; it needs no network.")] = None,
+    png: Annotated[Path | None, Option(help="Write a picture: alignment, heads, beam, probabilities.")] = None,
+    json_: Annotated[Path | None, Option("--json", help="Write the trace itself.")] = None,
+    beam: Annotated[bool, Option(help="Show the search too.")] = False,
+    ablate: Annotated[list[str] | None, Option(help="Silence a head, such as decoder.2.cross.3; repeatable.")] = None,
+    edit: Annotated[list[str] | None, Option(help="Replace a source piece, such as 4=red; 4= drops it.")] = None,
+    prefix: Annotated[str, Option(help="Begin the output with this.")] = "",
+    to: Annotated[str, Option(help="Target language, for multilingual models.")] = "",
+    beam_size: Annotated[int, Option(help="Hypotheses that grow together, 1 to 10.")] = 4,
+    alpha: Annotated[float, Option(help="How much long outputs are favoured, 0 to 2.")] = 0.6,
+    layer: Annotated[int, Option(help="Decoder layer whose attention is drawn; -1: the last.")] = -1,
+    head: Annotated[int | None, Option(help="One of its heads; unset: their mean.")] = None,
+    embeddings: Annotated[bool, Option(help="Show nearest neighbours and a map of words instead.")] = False,
+    words: Annotated[str, Option(help="With --embeddings: these words, with commas between.")] = "",
+    tsne: Annotated[bool, Option(help="With --embeddings: a map by t-SNE instead of principal components.")] = False,
+    device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
+) -> None:
+    """Look inside one translation: pieces, probabilities, attention, search, stages, causes."""
+    out = Out(json_, html, png)
+    if embeddings:
+        show_embeddings(folder, words, tsne, out)
+        return
+    if not sentence:
+        raise UsageError("give a sentence, a trace saved with --json, or --embeddings")
+    from headway.looking.saved import read_trace
+
+    if sentence.endswith(".json"):
+        found = read_trace(Path(sentence))
+    else:
+        wanted = EVERYTHING if html or json_ else FIGURE if png or beam else ("attention",)
+        changes = {"ablate": ablate or [], "edit": edit or [], "prefix": prefix, "target": to}
+        found = make(folder, sentence, device, {**changes, "include": wanted, "beam_size": beam_size, "alpha": alpha})
+    write(found, out, (layer, head))
+
+
+def make(folder: Path, sentence: str, device: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """Translate and trace."""
+    from headway.api import Translator
+    from headway.looking.trace import trace
+
+    asked["ablate"] = tuple(Head.parse(name) for name in asked["ablate"])
+    asked["edit"] = tuple(parse_edit(text) for text in asked["edit"])
+    prefix = asked.pop("prefix")
+    request = TraceRequest(sentence, model=folder.resolve().name, **asked)  # a wrong one is told before loading
+    translator = Translator.load(folder, device, "torch")
+    if request.target and request.target not in translator.tokenizers.source.tags:
+        known = ", ".join(sorted(translator.tokenizers.source.tags)) or "one direction only"
+        raise UsageError(f"language {request.target!r} is not in this model; it knows {known}")
+    ids = tuple(translator.tokenizers.target.encode(prefix)) if prefix else ()
+    return trace(translator, replace(request, prefix=ids))
+
+
+def parse_edit(text: str) -> Edit:
+    place, equals, piece = text.partition("=")
+    if not equals or not place.strip().isdigit():
+        raise UsageError(f"--edit {text}: write place=piece, such as 4=red, or 4= to drop a piece; places count from 0")
+    return Edit(int(place), piece)
+
+
+def write(found: dict[str, Any], out: Out, reading: tuple[int, int | None]) -> None:
+    """Files where they were asked for, else the terminal."""
+    from headway.looking.document import document
+    from headway.looking.pictures import trace_picture
+    from headway.looking.saved import save_trace
+    from headway.looking.terminal import drawn
+
+    out.write(
+        json=lambda path: save_trace(found, path),
+        html=lambda path: replace_text(path, document(found)),
+        png=lambda path: trace_picture(found, path, *reading),
+        otherwise=lambda: drawn(found, *reading),
+    )
+
+
+def show_embeddings(folder: Path, words: str, tsne: bool, out: Out) -> None:
+    from headway.api import Translator
+    from headway.looking.embeddings import neighbourhood
+    from headway.looking.maps import words_page, words_picture, words_table
+
+    named = [word.strip() for word in words.split(",") if word.strip()]
+    model = folder.resolve().name
+    found = neighbourhood(Translator.load(folder, "cpu", "torch"), named, tsne)
+    out.write(
+        json=lambda path: replace_text(path, json.dumps(found.told(), ensure_ascii=False) + "\n"),
+        html=lambda path: replace_text(path, words_page(found, model)),
+        png=lambda path: words_picture(found, path, model),
+        otherwise=lambda: words_table(found),
+    )

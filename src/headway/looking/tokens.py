@@ -1,0 +1,101 @@
+"""Pieces of the source and the target, with what the model thought of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from headway.alignment import words
+from headway.errors import UsageError
+from headway.looking.reading import Reading
+from headway.looking.request import LONGEST, Edit, TooLongError
+from headway.text.tokenizer import Tokenizer
+from headway.text.unicode import SPACE_MARK
+from headway.text.vocabulary import BOS, EOS, PAD
+
+
+def source_ids(text: str, tokenizer: Tokenizer, longest: int = LONGEST, language: str = "") -> list[int]:
+    """The pieces of a sentence and its end; a tag first where the model translates into several languages."""
+    tag = [tokenizer.tags[language]] if language in tokenizer.tags else []
+    ids = [*tag, *tokenizer.encode(text), EOS]
+    return fitting(ids, longest)
+
+
+def fitting(ids: list[int], longest: int) -> list[int]:
+    if len(ids) > longest:
+        raise TooLongError(f"the sentence has {len(ids)} pieces; a trace shows at most {longest}: give a shorter one")
+    return ids
+
+
+def edited(ids: list[int], edits: Sequence[Edit], tokenizer: Tokenizer, longest: int = LONGEST) -> list[int]:
+    """Replace or drop pieces; all places are those of the source as it was. The end stays."""
+    slots = [[piece] for piece in ids]
+    for edit in edits:
+        if not 0 <= edit.pos < len(ids) - 1:
+            raise UsageError(f"edit at {edit.pos}: the sentence has pieces 0 to {len(ids) - 2}")
+        slots[edit.pos] = pieces_of(edit.piece, ids[edit.pos], tokenizer)
+    changed = [piece for slot in slots for piece in slot]
+    if len(changed) == 1:
+        raise UsageError("edit: every piece was dropped; leave at least one")
+    return fitting(changed, longest)
+
+
+def pieces_of(text: str, old: int, tokenizer: Tokenizer) -> list[int]:
+    """Where a word begins, plain text is a word; elsewhere the piece of that name, or the pieces it is made of."""
+    if text and tokenizer.starts_word(old) and not text.startswith(SPACE_MARK):
+        return tokenizer.encode(text)
+    named = next((index for index in range(len(tokenizer)) if tokenizer.piece(index) == text), None)
+    if named is None:
+        return tokenizer.encode(text)
+    if named in (PAD, BOS, EOS):
+        raise UsageError(f"edit: {text} cannot stand inside a sentence; give a word or a piece of the vocabulary")
+    return [named]
+
+
+def check_prefix(prefix: Sequence[int], tokenizer: Tokenizer) -> None:
+    for piece in prefix:
+        if not 0 <= piece < len(tokenizer) or piece in (PAD, BOS, EOS):
+            raise UsageError(
+                f"prefix: {piece} is no piece that can be written; ids go from {EOS + 1} to {len(tokenizer) - 1}"
+            )
+
+
+def told_pieces(ids: Sequence[int], tokenizer: Tokenizer) -> list[dict[str, Any]]:
+    """Each piece with the number of its word; tags and the end belong to none (-1)."""
+    numbers = words([piece for piece in ids if piece != EOS], tokenizer) + [-1] * list(ids).count(EOS)
+    return [
+        {"id": piece, "text": tokenizer.piece(piece), "word": word} for piece, word in zip(ids, numbers, strict=True)
+    ]
+
+
+def told_target(reading: Reading, tokenizer: Tokenizer, forced: int, top_k: int) -> list[dict[str, Any]]:
+    """Each written piece: its log-probability and rank (1: the likeliest), how unsure the model was (in nats)."""
+    logp, chosen = reading.logp, reading.chosen
+    entropy = -(logp.exp() * logp).nansum(dim=-1)
+    rank = (logp > chosen[:, None]).sum(dim=-1) + 1
+    best, places = logp.topk(min(top_k, logp.size(1)), dim=-1)
+    columns = (chosen, entropy, rank, best, places)
+    pieces = told_pieces(reading.target[0].tolist(), tokenizer)
+    return [
+        piece
+        | {"logp": score, "entropy": unsure, "rank": place, "forced": t < forced}
+        | {"top": [{"id": i, "text": tokenizer.piece(i), "logp": p} for i, p in zip(ids, scores, strict=True)]}
+        for t, (piece, score, unsure, place, scores, ids) in enumerate(
+            zip(pieces, *(column.tolist() for column in columns), strict=True)
+        )
+    ]
+
+
+def likeliest(probabilities: Float[Tensor, "*b v"], tokenizer: Tokenizer, count: int) -> list[Any]:
+    """The likeliest pieces of every distribution, as nested as the distributions are."""
+    best, places = probabilities.topk(min(count, probabilities.size(-1)), dim=-1)
+
+    def tell(p: Any, i: Any) -> Any:
+        if isinstance(i, list):
+            return [tell(a, b) for a, b in zip(p, i, strict=True)]
+        return {"text": tokenizer.piece(i), "p": p}
+
+    return tell(best.tolist(), places.tolist())
