@@ -1,0 +1,122 @@
+"""Public corpora that can be fetched: a list that is data. What is not known for sure is left empty, never guessed."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from headway import config
+from headway.errors import UsageError
+
+LISTED = Path(__file__).with_name("catalogue.toml")
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_TEXT = re.compile(r"(train|dev|test)\.[a-zA-Z]{2,8}")
+_SHA256 = re.compile(r"([0-9a-f]{64})?")
+_LANGUAGE = re.compile(r"[a-zA-Z]{2,8}")
+
+
+@dataclass(frozen=True)
+class Text:
+    """One text file as it will lie in the folder."""
+
+    name: str  # split and language: train.en, dev.de, test.de
+    member: str = ""  # its name inside a zip archive
+    sha256: str = ""  # of the text itself; empty: not known
+
+    def __post_init__(self) -> None:
+        if not _TEXT.fullmatch(self.name):
+            raise ValueError(
+                f"text {self.name!r}: call it train, dev or test, a dot and the language, such as train.en"
+            )
+        _check_sha256(self.sha256)
+
+
+@dataclass(frozen=True)
+class Download:
+    """One file on a server, and the texts in it. The end of its name says how it is packed: .gz, .zip or not."""
+
+    file: str  # its address below the entry's base
+    texts: tuple[Text, ...]
+    sha256: str = ""  # of the file as it lies on the server; empty: not known
+
+    def __post_init__(self) -> None:
+        _check_sha256(self.sha256)
+        zipped = self.file.endswith(".zip")
+        if not self.texts or not re.fullmatch(r"[\w./-]+", self.file) or self.name in ("", ".", ".."):
+            raise ValueError(f"file {self.file!r}: give its address below the base, and the texts in it")
+        if not all(bool(text.member) == zipped for text in self.texts) or (len(self.texts) > 1 and not zipped):
+            raise ValueError(f"file {self.file!r}: a zip archive has members, any other file is one text")
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.file).name
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A corpus that may be downloaded, where it comes from and on what terms."""
+
+    name: str  # how it is asked for
+    about: str  # what kind of text it is
+    source_language: str
+    target_language: str
+    licence: str
+    page: str  # where a person can read about it
+    base: str  # what the addresses of all files begin with
+    downloads: tuple[Download, ...]
+    pairs: str = ""  # training pairs, as its source says; empty: not known
+    size: int = 0  # bytes of all texts; 0: not known
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"name {self.name!r}: use small letters, digits and -")
+        if not all(map(_LANGUAGE.fullmatch, (self.source_language, self.target_language))):
+            raise ValueError(f"{self.name}: languages are codes such as en and de")
+        if not re.fullmatch(r"https?://[^\s/]+/(\S*/)?", self.base):
+            raise ValueError(f"{self.name}: base is {self.base!r}; it must begin with https:// and end with /")
+        if not {f"train.{self.source_language}", f"train.{self.target_language}"} <= set(self.texts):
+            raise ValueError(f"{self.name}: there is no train text of both languages")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(text.name for download in self.downloads for text in download.texts)
+
+    @property
+    def verified(self) -> bool:
+        """Whether every byte can be checked at the first download already."""
+        return all(one.sha256 or all(text.sha256 for text in one.texts) for one in self.downloads)
+
+    def url(self, download: Download) -> str:
+        return self.base + download.file
+
+    def pair(self, split: str) -> tuple[str, str] | None:
+        """The names of a split's two sides, if it has both."""
+        names = (f"{split}.{self.source_language}", f"{split}.{self.target_language}")
+        return names if set(names) <= set(self.texts) else None
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All corpora of a list."""
+
+    corpora: tuple[Entry, ...] = ()
+
+    def find(self, name: str) -> Entry:
+        known = {entry.name: entry for entry in self.corpora}
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise UsageError(f"{name} is not in the list; {hint}there are {', '.join(known)}")
+        return known[name]
+
+
+def read(path: Path = LISTED) -> Catalogue:
+    return config.load(Catalogue, path)
+
+
+def _check_sha256(text: str) -> None:
+    if not _SHA256.fullmatch(text):
+        raise ValueError(f"sha256 {text!r}: it has 64 digits of 0-9 and a-f")
