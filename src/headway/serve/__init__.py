@@ -1,0 +1,1 @@
+"""A translation server: requests in, batches through model processes, answers out."""

@@ -1,0 +1,107 @@
+"""What a client sent: as JSON, as a form, as a form in parts, or in the address. Clients do all of these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic_core.core_schema import CoreSchema, is_instance_schema
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+
+from headway.serve.problems import Problem, parse_json
+
+MOST_FIELDS = 200  # of a form
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file that came with a form."""
+
+    filename: str
+    data: bytes
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return is_instance_schema(cls)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string", "format": "binary"}
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+async def fields(request: Request, repeated: Sequence[str] = ()) -> dict[str, Any]:
+    """Names and values; the body's win over the address's. The `repeated` ones of a form are lists."""
+    values = in_form(request.scope["query_string"], repeated)
+    return values | await in_body(request, repeated)
+
+
+async def in_body(request: Request, repeated: Sequence[str]) -> dict[str, Any]:
+    body = await request.body()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not body.strip():
+        return {}
+    if kind == "multipart/form-data":
+        return await in_parts(request)
+    if kind.endswith("json") or body.lstrip()[:1] == b"{":
+        found = parse_json(body)
+        if not isinstance(found, dict):
+            raise Problem(400, "Invalid JSON format")
+        return found
+    return in_form(body, repeated)
+
+
+async def in_parts(request: Request) -> dict[str, Any]:
+    try:
+        async with request.form(max_files=1, max_fields=MOST_FIELDS) as form:
+            return {
+                name: lf(value) if isinstance(value, str) else Upload(value.filename or "", await value.read())
+                for name, value in form.items()
+            }
+    except (HTTPException, MultiPartException, ValueError, KeyError, AssertionError):
+        raise Problem(400, "Invalid request: the form cannot be read") from None
+
+
+def in_form(body: bytes, repeated: Sequence[str]) -> dict[str, Any]:
+    try:
+        pairs = parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise Problem(400, "Invalid request: the form cannot be read") from None
+    found: dict[str, Any] = {name: lf(value) for name, value in reversed(pairs)}  # the first of a name counts
+    lists = {name: [lf(value) for key, value in pairs if key == name] for name in repeated}
+    return found | {name: values for name, values in lists.items() if values}
+
+
+def lf(text: str) -> str:
+    """Forms have their lines end in CR LF, whatever was typed."""
+    return text.replace("\r\n", "\n")
+
+
+def checked(model: type[Model], values: dict[str, Any]) -> Model:
+    """The fields as their types; Problem 400 that names the first wrong one."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        name = first["loc"][0]
+        if first["type"] == "missing":
+            raise Problem(400, f"Invalid request: missing {name} parameter") from None
+        raise Problem(400, f"Invalid request: {name}: {first['msg']}") from None
+
+
+def check_texts(texts: Sequence[str], longest: int, most: int) -> None:
+    """Problem 400 where a text is too long or no text at all, or where there are too many."""
+    if len(texts) > most:
+        raise Problem(400, f"Invalid request: request ({len(texts)}) exceeds batch limit ({most})")
+    for text in texts:
+        if len(text) > longest:
+            raise Problem(400, f"Invalid request: request ({len(text)}) exceeds text limit ({longest})")
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise Problem(400, "Invalid request: a text holds half a character (a lone surrogate)")

@@ -1,0 +1,159 @@
+"""The interface that programs written for LibreTranslate use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import FileResponse
+
+from headway.serve.documents import FORMATS, Written, open_document, suffix_of
+from headway.serve.fields import check_texts, checked, fields
+from headway.serve.forms import (
+    FORM_KINDS,
+    PROBLEMS,
+    Asked,
+    Detected,
+    Detecting,
+    FileAsked,
+    FileDone,
+    Offer,
+    Page,
+    Suggestion,
+    Translated,
+    body,
+)
+from headway.serve.guard import admit
+from headway.serve.interpreter import Found, Interpreter, note_all
+from headway.serve.languages import name, shown
+from headway.serve.markup import Markup
+from headway.serve.problems import Problem
+from headway.serve.prose import Prose
+from headway.serve.service import Answer, Service
+from headway.serve.settings import Settings
+from headway.serve.shelf import Shelf
+
+TIMEOUT = 500  # milliseconds that a page waits after the last key was struck
+KINDS = {"text": Prose, "html": Markup}
+
+
+def router(service: Service, settings: Settings) -> APIRouter:
+    routes = APIRouter(tags=["LibreTranslate"], responses=PROBLEMS)
+    interpreter, limits = Interpreter(service), settings.limits
+    routes.include_router(files(service, interpreter))
+
+    @routes.post("/translate", response_model_exclude_none=True, openapi_extra=body(Asked, *FORM_KINDS))
+    async def translate(request: Request) -> Translated:
+        """Translate a text or a list of texts; in HTML the tags stay."""
+        asked = checked(Asked, await fields(request))
+        admit(request, service.keys, asked.api_key)
+        texts = [asked.q] if isinstance(asked.q, str) else asked.q
+        check_texts(texts, limits.text, limits.texts)
+        service.check("alternatives", asked.alternatives, 0, limits.alternatives)
+        documents = await asyncio.to_thread(lambda: [KINDS[asked.format](text) for text in texts])
+        wanted = asked.alternatives if asked.format == "text" else 0
+        found = await interpreter.translate(documents, asked.source, asked.target, wanted)
+        note_all(request, found, texts)
+        return await asyncio.to_thread(answer, asked, documents, found)
+
+    @routes.get("/detect", include_in_schema=False)
+    @routes.post("/detect", openapi_extra=body(Detecting, *FORM_KINDS))
+    async def detect(request: Request) -> list[Detected]:
+        """The languages a text may be in, the likeliest first."""
+        asked = checked(Detecting, await fields(request))
+        admit(request, service.keys, asked.api_key)
+        texts = [asked.q] if isinstance(asked.q, str) else asked.q
+        check_texts(texts, limits.text, limits.texts)
+        (guesses,) = await interpreter.detect(["\n".join(texts)])
+        return [Detected(confidence=guess.confidence, language=shown(guess.language)) for guess in guesses]
+
+    @routes.post("/languages", include_in_schema=False)
+    @routes.get("/languages")
+    async def languages() -> list[Offer]:
+        """All languages, and into which others each is translated."""
+        known = interpreter.languages
+        return [
+            Offer(code=shown(code), name=name(code), targets=[shown(target) for target in known.targets(code)])
+            for code in known.all
+        ]
+
+    @routes.get("/frontend/settings")
+    async def frontend() -> Page:
+        """What a page needs to know of this server."""
+        known = interpreter.languages.all
+        return Page(
+            charLimit=limits.text,
+            frontendTimeout=TIMEOUT,
+            apiKeys=service.keys.required,
+            keyRequired=service.keys.required,
+            suggestions=False,
+            filesTranslation=True,
+            supportedFilesFormat=list(FORMATS),
+            language={side: described(known[place]) for side, place in (("source", 0), ("target", -1))},
+        )
+
+    @routes.post("/suggest", openapi_extra=body(Suggestion, *FORM_KINDS))
+    async def suggest() -> None:
+        """Suggestions are not taken."""
+        raise Problem(403, "Suggestions are disabled on this server.")
+
+    return routes
+
+
+def files(service: Service, interpreter: Interpreter) -> APIRouter:
+    routes, shelf = APIRouter(), Shelf()
+
+    @routes.post("/translate_file", openapi_extra=body(FileAsked, "multipart/form-data"))
+    async def translate_file(request: Request) -> FileDone:
+        """Translate a file; the answer says where to fetch it."""
+        asked = checked(FileAsked, await fields(request))
+        admit(request, service.keys, asked.api_key)
+        suffix = suffix_of(asked.file.filename)
+        document = await asyncio.to_thread(open_document, suffix, asked.file.data)
+        found = await interpreter.translate_file(document, asked.source, asked.target)
+        note_all(request, [found], document.texts)
+        data = await asyncio.to_thread(document.packed, found.answers)
+        title = f"{PurePath(asked.file.filename).stem}_{asked.target}{suffix}"
+        return FileDone(translatedFileUrl=address(request, shelf.put(data, title, suffix)))
+
+    @routes.get("/download_file/{filename}", response_class=FileResponse)
+    async def download_file(filename: str) -> FileResponse:
+        """Fetch a translated file."""
+        kept = shelf.get(filename)
+        return FileResponse(kept.path, filename=kept.title, media_type="application/octet-stream")
+
+    return routes
+
+
+def answer(asked: Asked, documents: Sequence[Written], found: Sequence[Found]) -> Translated:
+    """One text gets one of everything; a list gets lists."""
+    texts = [document.rendered(one.answers) for document, one in zip(documents, found, strict=True)]
+    sources = [Detected(confidence=one.source.confidence, language=shown(one.source.language)) for one in found]
+    others = [alternatives(*one, asked.alternatives) for one in zip(documents, found, texts, strict=True)]
+    wanted = others if asked.alternatives else None
+    if isinstance(asked.q, str):
+        return Translated(translatedText=texts[0], detectedLanguage=sources[0], alternatives=wanted and wanted[0])
+    return Translated(translatedText=texts, detectedLanguage=sources, alternatives=wanted)
+
+
+def alternatives(document: Written, found: Found, best: str, count: int) -> list[str]:
+    """The k-th alternative of a document is made of the k-th alternatives of its texts."""
+    others = [document.rendered([nth(one, number) for one in found.answers]) for number in range(count)]
+    return [text for text in dict.fromkeys(others) if text.strip() and text != best]
+
+
+def nth(one: Answer, number: int) -> Answer:
+    return one.alternatives[number] if number < len(one.alternatives) else one
+
+
+def described(code: str) -> dict[str, Any]:
+    return {"code": shown(code), "name": name(code)}
+
+
+def address(request: Request, filename: str) -> str:
+    """As the client sees it: a proxy in front of us may speak TLS."""
+    url = request.url_for("download_file", filename=filename)
+    return str(url.replace(scheme="https") if request.headers.get("x-forwarded-proto") == "https" else url)

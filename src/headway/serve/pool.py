@@ -1,0 +1,142 @@
+"""The model processes: each takes a batch when it is free. One that dies costs another try, but nobody an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from headway.errors import HeadwayError
+from headway.serve.batching import Batch, Waiting
+from headway.serve.channel import Message
+from headway.serve.logs import Log
+from headway.serve.measures import Measures
+from headway.serve.problems import Problem
+from headway.serve.process import Died, Worker
+
+SILENCE = 30.0  # seconds after which a process that does not answer is taken for dead
+PAUSE = 1.0  # seconds before a process that could not be started is tried again
+
+Start = Callable[[], Awaitable[Worker]]
+
+
+class Pool:
+    """`workers` processes at work and `spares` that are loaded already and wait for one to fail."""
+
+    def __init__(self, start: Start, waiting: Waiting, workers: int, spares: int, log: Log, measures: Measures) -> None:
+        self.start, self.waiting, self.log, self.measures = start, waiting, log, measures
+        self.workers, self.spares = workers, spares
+        self.coming: deque[asyncio.Task[Worker]] = deque()  # loading, or loaded and waiting
+        self.tending: list[asyncio.Task[None]] = []
+        self.alive = 0
+        self.number = 0  # of the last message
+
+    async def open(self) -> list[Message]:
+        """Start one process and learn what the models are; the others come while it works already."""
+        first = await self.start()
+        self.coming.append(asyncio.create_task(just(first)))
+        self.coming += [asyncio.create_task(self.started()) for _ in range(self.workers - 1 + self.spares)]
+        self.tending = [asyncio.create_task(self.tend()) for _ in range(self.workers)]
+        return first.facts
+
+    async def close(self) -> None:
+        for task in (*self.tending, *self.coming):
+            task.cancel()
+        await asyncio.gather(*self.tending, return_exceptions=True)
+        for spare in await asyncio.gather(*self.coming, return_exceptions=True):
+            if not isinstance(spare, BaseException):
+                await spare.end()
+
+    @property
+    def ready(self) -> bool:
+        return self.alive > 0
+
+    # ------------------------------------------------------------ processes
+
+    async def started(self) -> Worker:
+        """A process, however often it takes."""
+        while True:
+            try:
+                return await self.start()
+            except (Died, OSError, HeadwayError):
+                self.log.write("error", event="a model process could not be started")
+                await asyncio.sleep(PAUSE)
+
+    async def next(self) -> Worker:
+        """One that is loaded and alive, or the first that will be."""
+        while self.coming:
+            self.coming = deque(sorted(self.coming, key=lambda task: not task.done()))
+            worker = await self.coming.popleft()
+            if not worker.gone.done():
+                return worker
+            await worker.end()
+        return await self.started()
+
+    async def tend(self) -> None:
+        """Keep one process at work; when it dies, the next one, and a new spare."""
+        while True:
+            worker = await self.next()
+            self.alive += 1
+            try:
+                while True:
+                    await self.turn(worker)
+            except Died:
+                self.measures.restarts.inc()
+                self.log.write("warning", event="a model process died; another takes its place")
+                self.coming += [asyncio.create_task(self.started())] if self.spares else []
+            finally:
+                self.alive -= 1
+                await worker.end()
+
+    # ------------------------------------------------------------ batches
+
+    async def turn(self, worker: Worker) -> None:
+        """Wait for work and do a batch of it; Died also while waiting."""
+        some = asyncio.create_task(self.waiting.some())
+        await asyncio.wait({some, worker.gone}, return_when=asyncio.FIRST_COMPLETED)
+        some.cancel()
+        if worker.gone.done():
+            raise Died
+        batch = self.waiting.take()
+        if batch is None:
+            return
+        begun = time.monotonic()
+        try:
+            answer = await self.asked(worker, batch)
+        except Died:
+            self.waiting.died(batch)
+            raise
+        self.settle(batch, answer, time.monotonic() - begun)
+
+    async def asked(self, worker: Worker, batch: Batch) -> Message:
+        """A batch that everybody has left is called off."""
+        self.number += 1
+        number = self.number
+        asking = asyncio.create_task(worker.ask(batch.message(number), batch.heard))
+        left = asyncio.create_task(asyncio.wait({job.answers for job, _ in batch.entries}))
+        try:
+            async with asyncio.timeout(SILENCE):
+                await asyncio.wait({asking, left}, return_when=asyncio.FIRST_COMPLETED)
+                if not asking.done():
+                    worker.stop(number)
+                return await asking
+        except TimeoutError:
+            raise Died from None
+        finally:
+            asking.cancel()
+            left.cancel()
+
+    def settle(self, batch: Batch, answer: Message, seconds: float) -> None:
+        if "found" in answer:
+            self.measures.batches.observe(len(batch.entries))
+            self.waiting.answer(batch, answer["found"], seconds)
+        elif "wrong" in answer:
+            self.waiting.fail(batch, Problem(413 if answer["long"] else 400, answer["wrong"]))
+        else:
+            self.log.write("error", event="a model process failed", fault=answer["fault"])
+            self.waiting.died(batch)
+
+
+async def just(worker: Worker) -> Worker:
+    return worker

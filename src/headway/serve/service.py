@@ -1,0 +1,177 @@
+"""What the routes ask for: translate, stream, trace. Checks come first, then the queue, then the model processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from headway.serve.batching import Heard, Job, Kind, Waiting, unheard
+from headway.serve.channel import Message
+from headway.serve.keys import Keys
+from headway.serve.logs import Log
+from headway.serve.measures import Measures
+from headway.serve.models import Offered, Pair, model_ids, offered
+from headway.serve.pool import Pool, Start
+from headway.serve.problems import Problem
+from headway.serve.process import ModelProcess
+from headway.serve.settings import Settings
+
+TRACE_WEIGHT = 100  # what a piece costs when it is looked at from all sides
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A translation of one text. Scores are natural logarithms."""
+
+    text: str
+    score: float = 0.0  # log-probability, made comparable between lengths
+    confidence: float = 1.0  # mean probability of a piece; 0 for runaways and loops
+    tokens: list[str] = field(default_factory=list)
+    token_scores: list[float] = field(default_factory=list)
+    alignment: list[tuple[int, int]] = field(default_factory=list)  # source word - target word
+    alternatives: list[Answer] = field(default_factory=list)  # other translations, the best first
+
+    @classmethod
+    def of(cls, message: Message) -> Answer:
+        alignment = [(source, target) for source, target in message["alignment"]]
+        others = [cls.of(other) for other in message["alternatives"]]
+        return cls(**{**message, "alignment": alignment, "alternatives": others})
+
+
+class Service:
+    """The models, and the queue in front of them."""
+
+    def __init__(self, settings: Settings, start: Start | None = None, log: Log | None = None) -> None:
+        self.settings, self.limits = settings, settings.limits
+        self.keys = Keys.read(settings.key_file) if settings.key_file else Keys()
+        self.folders = model_ids(settings.folders)
+        self.log, self.measures = log or Log(), Measures()
+        self.waiting = Waiting(self.limits, settings.workers)
+        self.measures.waiting.set_function(lambda: self.waiting.work)
+        self.pool = Pool(start or self.start, self.waiting, settings.workers, settings.spares, self.log, self.measures)
+        self.models: dict[str, Offered] = {}  # by id
+        self.pairs: list[Pair] = []  # of all models, in the order of the folders
+        self.draining = False
+        self.serial = count(1)
+
+    async def start(self) -> ModelProcess:
+        names = ("device", "engine", "precision", "workers")
+        options = {name: getattr(self.settings, name) for name in names}
+        return await ModelProcess.start({name: str(folder) for name, folder in self.folders.items()}, options)
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Service]:
+        """With its models loaded; UsageError if one of them cannot be."""
+        try:
+            self.models = {facts["id"]: offered(facts) for facts in await self.pool.open()}
+            self.pairs = [pair for model in self.models.values() for pair in model.pairs]
+            yield self
+        finally:
+            await self.pool.close()
+
+    @property
+    def ready(self) -> bool:
+        return self.pool.ready and not self.draining
+
+    # ------------------------------------------------------------ what is there
+
+    def pair(self, source: str = "", target: str = "", model: str = "") -> Pair:
+        """The direction that is asked for; what is left open is the first that fits. Problem 400 if no model has it."""
+        for pair in self.pairs:
+            if model in ("", pair.model) and source in ("", pair.source) and target in ("", pair.target):
+                return pair
+        if model and model not in self.models:
+            raise Problem(400, "there is no such model; see /v1/models")
+        raise Problem(400, "no model translates in this direction; see /v1/models")
+
+    # ------------------------------------------------------------ what can be done
+
+    async def translate(
+        self,
+        texts: Sequence[str],
+        pair: Pair,
+        *,
+        alternatives: int = 0,  # other translations of each text
+        beam: int | None = None,  # unset: as the server is set up, and wide enough for the alternatives
+        alignments: bool = False,
+        glossary: Sequence[tuple[str, str]] = (),
+    ) -> list[Answer]:
+        """One answer for each text, in order; blank texts come back as they are.
+
+        Problem 400 where a limit is passed, 429 where the server is too busy. Cancelling drops what still waits.
+        """
+        self.check_texts(texts)
+        self.check("alternatives", alternatives, 0, self.limits.n_best - 1)
+        self.check("beam", 1 if beam is None else beam, 1, self.limits.beam)
+        self.check("rows of the glossary", len(glossary), 0, self.limits.terms)
+        width = max(self.settings.beam if beam is None else beam, alternatives + 1)
+        manner = {"beam": width, "n_best": alternatives + 1, "to": pair.to, "split": True, "alignments": alignments}
+        manner |= {"glossary": [list(row) for row in glossary]} if glossary else {}
+        kind = Kind("translate", pair.model, json.dumps(manner), width)
+        real = [place for place, text in enumerate(texts) if text.strip()]
+        found = await self.done(kind, [whole(texts[place]) for place in real], {"manner": manner}) if real else []
+        self.measures.texts.labels(f"{pair.source}-{pair.target}").inc(len(texts))
+        self.measures.characters.labels(f"{pair.source}-{pair.target}").inc(sum(map(len, texts)))
+        answers = dict(zip(real, map(Answer.of, found), strict=True))
+        return [answers.get(place) or Answer(text) for place, text in enumerate(texts)]
+
+    async def stream(self, text: str, pair: Pair) -> AsyncIterator[str]:
+        """The translation as it grows, greedily, piece by piece; the last one is whole."""
+        self.check_texts([text])
+        events: asyncio.Queue[Message] = asyncio.Queue()
+        kind = Kind("stream", pair.model, serial=next(self.serial))
+        more = {"manner": {"to": pair.to, "split": True}}
+        work = asyncio.create_task(self.done(kind, [whole(text)], more, events.put_nowait))
+        work.add_done_callback(lambda _: events.put_nowait({}))
+        try:
+            while event := await events.get():
+                yield event["text"]
+            yield (await work)[0]["text"]
+        finally:
+            work.cancel()
+
+    async def trace(self, request: Message, pair: Pair) -> Message:
+        """All that can be seen of one sentence's way through the model."""
+        self.check_texts([request["q"]])
+        kind = Kind("trace", pair.model, weight=TRACE_WEIGHT, serial=next(self.serial))
+        found = await self.done(kind, [whole(request["q"])], {"request": {**request, "target": pair.to}})
+        return found[0]
+
+    async def done(self, kind: Kind, texts: list[str], more: Message, heard: Heard = unheard) -> list[Any]:
+        """Through the queue and a model process, before the deadline."""
+        answers: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        job = Job(kind, texts, answers, more, heard)
+        self.waiting.add(job)
+        try:
+            async with asyncio.timeout(self.limits.deadline):
+                return await answers
+        except TimeoutError:
+            wait = self.waiting.patience()
+            raise Problem(
+                429, f"not done within {self.limits.deadline:g} seconds; send less or come later", wait
+            ) from None
+        finally:
+            answers.cancel()
+            self.waiting.drop(job)
+
+    # ------------------------------------------------------------ limits
+
+    def check_texts(self, texts: Sequence[str]) -> None:
+        self.check("number of texts", len(texts), 1, self.limits.texts)
+        longest = max(map(len, texts))
+        if longest > self.limits.text:
+            raise Problem(400, f"Invalid request: request ({longest}) exceeds text limit ({self.limits.text})")
+
+    def check(self, name: str, value: int, low: int, high: int) -> None:
+        if not low <= value <= high:
+            raise Problem(400, f"Invalid request: {name} must be from {low} to {high}")
+
+
+def whole(text: str) -> str:
+    """Half a surrogate pair is no text."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,70 @@
+"""Translated files that wait to be fetched: in a private folder, under names nobody can guess, for a while."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+import tempfile
+import time
+import weakref
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from headway.serve.problems import Problem
+
+KEPT = 1800.0  # seconds
+MOST_BYTES = 200_000_000  # of all files together; the oldest give way
+
+
+@dataclass(frozen=True)
+class Kept:
+    path: Path
+    title: str  # the name it is saved under by whoever fetches it
+    size: int
+    until: float
+
+
+class Shelf:
+    """A name in a request is looked up in a table; it never becomes part of a path."""
+
+    def __init__(self, kept: float = KEPT, most: int = MOST_BYTES) -> None:
+        self.kept, self.most = kept, most
+        self.files: dict[str, Kept] = {}  # the oldest first
+
+    @cached_property
+    def folder(self) -> Path:
+        """Made when it is first needed, only for us, and gone when we are."""
+        folder = Path(tempfile.mkdtemp(prefix="headway-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return folder
+
+    def put(self, data: bytes, title: str, suffix: str) -> str:
+        """Keep a file; the name to fetch it by."""
+        self.tidy(len(data))
+        name = f"{secrets.token_hex(16)}{suffix}"
+        path = self.folder / name
+        path.write_bytes(data)
+        self.files[name] = Kept(path, safe_title(title), len(data), time.monotonic() + self.kept)
+        return name
+
+    def get(self, name: str) -> Kept:
+        self.tidy(0)
+        if name not in self.files:
+            raise Problem(404, "there is no such file, or it is no longer kept")
+        return self.files[name]
+
+    def tidy(self, coming: int) -> None:
+        """Files go when their time is over, or when there is no room for what comes."""
+        now, total = time.monotonic(), coming + sum(file.size for file in self.files.values())
+        for name, file in list(self.files.items()):
+            if file.until < now or total > self.most:
+                file.path.unlink(missing_ok=True)
+                del self.files[name]
+                total -= file.size
+
+
+def safe_title(title: str) -> str:
+    """Letters, digits and a few signs: nothing that could mean something to a header or a shell."""
+    return re.sub(r"[^\w.-]+", "_", title)[-100:].lstrip(".") or "file"
