@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test check test-slow bench docs clean
+.PHONY: setup browser demo test check test-slow bench docs clean
 
 setup: $(STAMP)
 
@@ -21,7 +21,13 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 
-test: check
+# The page's tests need a browser; without one they are skipped.
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
+	|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -qq --no-install-recommends chromium; } >/dev/null 2>&1 \
+	|| echo "no Chromium: tests of the page will be skipped (apt install chromium)"
+
+test: check browser
 	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadgroup
 
 test-slow: setup

@@ -7,7 +7,13 @@ import sys
 
 import torch
 
-ON_ANY_MACHINE = ("bench.training_cpu", "bench.decoding_cpu", "bench.attention_length")
+ON_ANY_MACHINE = (
+    "bench.training_cpu",
+    "bench.decoding_cpu",
+    "bench.attention_length",
+    "bench.serving",
+    "bench.evaluation_memory",
+)
 ON_CUDA = ("bench.training_step", "bench.decoding_gpu")
 
 

@@ -39,9 +39,18 @@ def cli_page() -> str:
     commands: Any = typer.main.get_command(app)
     lines = ["# Commands", "", GENERATED, "", (app.info.help or "").strip(), ""]
     for name, command in commands.commands.items():
-        lines += [f"## headway {name}", "", *paragraphs(command.help or ""), "", *usage(name, command), ""]
+        lines += [f"## headway {name}", "", *paragraphs(command.help or ""), ""]
+        for full, one in nested(name, command):
+            heading = [f"### headway {full}", "", *paragraphs(one.help or ""), ""] if full != name else []
+            lines += [*heading, *usage(full, one), ""]
     lines += ["## Exit codes", "", "| code | meaning |", "|---|---|"]
     return "\n".join([*lines, *(f"| {code} | {cell(meaning)} |" for code, meaning in EXIT_CODES.items())]) + "\n"
+
+
+def nested(name: str, command: Any) -> list[tuple[str, Any]]:
+    """A command by itself, or the commands of a group with their full names."""
+    inner = getattr(command, "commands", None)
+    return [(name, command)] if inner is None else [(f"{name} {key}", one) for key, one in inner.items()]
 
 
 def paragraphs(text: str) -> list[str]:

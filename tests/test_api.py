@@ -97,6 +97,18 @@ def test_long_paragraphs_are_cut_and_joined(translator: Translator) -> None:
     assert endless.text
 
 
+def test_sentences_of_a_line_can_be_translated_one_by_one(translator: Translator) -> None:
+    first, second = (TEXT[i].capitalize().replace(" .", "") + "." for i in (1, 2))
+    apart = translator([first, second], n_best=2, alignments=True)
+    both = translator([f"{first} {second}"], n_best=2, alignments=True, split=True)[0]
+    assert both.text == " ".join(one.text for one in apart)
+    assert [other.text for other in both.alternatives] == [" ".join(one.alternatives[0].text for one in apart)]
+    words = len(first.split()), len(apart[0].text.split())
+    shifted = [(words[0] + a, words[1] + b) for a, b in apart[1].alignment]
+    assert both.alignment == [*apart[0].alignment, *shifted]
+    assert translator([f"{first} {second}"])[0].text != both.text  # a line is one text unless told otherwise
+
+
 @given(st.text(alphabet="aB.!? \n。！\"'", max_size=200))
 def test_sentences_join_to_the_text(text: str) -> None:
     assert "".join(part + gap for part, gap in sentences(text)) == text

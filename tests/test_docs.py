@@ -84,6 +84,10 @@ def test_the_tour_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     run_blocks(DOCS / "tour.md")
 
 
+def test_the_page_on_language_models_can_be_followed() -> None:
+    assert run_blocks(DOCS / "language-model.md")
+
+
 def test_the_readme_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its program opens a model named en-de: any will do."""
     monkeypatch.chdir(tmp_path)
@@ -123,7 +127,11 @@ def test_pages_name_only_commands_and_options_that_exist(path: Path) -> None:
         if command.startswith(("-", "[")):
             continue
         assert command in COMMANDS, f"headway {command} in {path.name}"
-        known = {name for param in COMMANDS[command].params for name in (*param.opts, *param.secondary_opts)}
+        chosen = COMMANDS[command]
+        for word in rest[:1] if hasattr(chosen, "commands") else ():  # a group: its first word is a command too
+            assert word in chosen.commands, f"headway {command} {word} in {path.name}"
+            chosen = chosen.commands[word]
+        known = {name for param in chosen.params for name in (*param.opts, *param.secondary_opts)}
         used = {word.split("=")[0] for word in rest if word.startswith("--")}
         assert used <= known | {"--help"}, f"headway {command} {' '.join(rest)} in {path.name}"
 

@@ -11,15 +11,21 @@ import headway
 
 ROOT = Path(headway.__file__).parent
 LAYERS = {  # the longest name that fits counts; a module may import from its own layer and from those below
-    0: "errors config text data pages machine cores version card translation",
+    0: "errors config text data pages machine cores version card translation snippet",
     1: "numerics",
     2: "parts",
     3: "parts.attention parts.blocks parts.stacks parts.heads",
-    4: "data.batches data.prefetch models initialisation architecture recipes losses glossary",
-    5: "search metrics training folder translating",
-    6: "tasks run",
-    7: "inspect anatomy alignment api jobs exchange engines trainer request planning reports plots view screen demo",
-    8: "commands cli server __main__",
+    4: (
+        "data.batches data.examples data.segments data.prefetch models classifiers letters initialisation "
+        "architecture recipes losses glossary"
+    ),
+    5: "search metrics training folder translating builtin",
+    6: "planning tasks run",
+    7: (
+        "inspect looking anatomy alignment api jobs downloads fetching synthesis exchange engines trainer "
+        "request predictors reports plots view screen demo"
+    ),
+    8: "commands cli serve __main__",
 }
 LAYER_OF = {name: layer for layer, names in LAYERS.items() for name in names.split()}
 

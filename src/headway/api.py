@@ -50,6 +50,7 @@ class Manner:
     glossary: Glossary = Glossary()  # terms that must come out
     prefix: str = ""  # every output begins with this
     no_repeat: int = 0  # no run of so many pieces twice; 0: no rule
+    split: bool = False  # translate every sentence of a line by itself; otherwise only where the line is too long
     alignments: bool = False  # say which word came from which
     temperature: float = 0.0  # above 0: sample instead of searching
     seed: int = 0  # of sampling
@@ -95,7 +96,7 @@ class Translator:
         self, run: Run, tokenizers: Tokenizers, model: EncoderDecoder, engine: Engine, device: torch.device
     ) -> None:
         self.run, self.tokenizers, self.model, self.engine, self.device = run, tokenizers, model, engine, device
-        self.source_language, self.target_language = run.data.source_language, run.data.target_language
+        self.source_language, self.target_language = run.pairs.source_language, run.pairs.target_language
 
     @classmethod
     def load(
@@ -158,9 +159,8 @@ class Translator:
         """A line that fits is one part; a longer one is cut into sentences, and those that do not fit by length."""
         if not line.strip():
             return [], []
-        longest = self.run.data.longest
-        whole = self.part(line, how)
-        if len(whole.ids) <= longest:
+        longest = self.run.pairs.longest
+        if not how.split and len((whole := self.part(line, how)).ids) <= longest:
             return [whole], [""]
         parts, gaps = [], []
         for sentence, gap in sentences(line):

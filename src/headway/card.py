@@ -32,8 +32,8 @@ class CardFacts:
 
     name: str
     task: str  # for example: translation
-    command: str  # as it was typed
-    date: str  # ISO 8601
+    command: str = ""  # as it was typed
+    date: str = ""  # ISO 8601
     languages: Sequence[str] = ()  # codes, source first
     licence: str = "unknown"  # SPDX identifier; the data decides, so the user must say
     data: Sequence[DataFile] = ()
@@ -52,7 +52,7 @@ def card(facts: CardFacts) -> str:
         _section("Scores", _scores(facts.scores)),
         _section("Data", _table(("used for", "file", "count"), [(f.role, f.path, f.count) for f in facts.data])),
         _section("Sizes", _table(("what", "how many"), list(facts.sizes.items()))),
-        _section("How it was made", _code(facts.command)),
+        _section("How it was made", _code(facts.command) if facts.command else ""),
         _section("Versions", _table(("software", "version"), list(facts.versions.items()))),
         _section("Licence", _licence(facts.licence)),
     ]

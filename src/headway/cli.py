@@ -11,15 +11,22 @@ from typing import Any
 
 import typer
 
+from headway.commands.augment import augment
 from headway.commands.compare import compare
 from headway.commands.config import config
+from headway.commands.data import data
 from headway.commands.demo import demo
 from headway.commands.describe import describe
+from headway.commands.distill import distill
 from headway.commands.doctor import doctor
 from headway.commands.evaluate import evaluate
 from headway.commands.export import export
+from headway.commands.heads import heads
 from headway.commands.import_ import import_
+from headway.commands.look import look
 from headway.commands.plot import plot
+from headway.commands.predict import predict
+from headway.commands.serve import serve
 from headway.commands.train import train
 from headway.commands.translate import score, translate
 from headway.cores import share_cores
@@ -32,9 +39,29 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-COMMANDS = (demo, doctor, train, translate, evaluate, compare, score, plot, describe, config, export, import_)
+COMMANDS = (
+    demo,
+    doctor,
+    train,
+    translate,
+    predict,
+    distill,
+    augment,
+    evaluate,
+    compare,
+    score,
+    look,
+    heads,
+    plot,
+    describe,
+    config,
+    export,
+    import_,
+    serve,
+)
 for command in COMMANDS:
     app.command(command.__name__.rstrip("_"))(command)
+app.add_typer(data, name="data")
 
 # newer typers carry a click of their own, so the class is found by way of typer
 WrongUse: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -56,8 +83,9 @@ def run() -> int:
         return code if isinstance(code, int) else 0
     except HeadwayError as error:
         return complain(one_line(error), error.exit_code)
-    except WrongUse as error:
-        return complain(f"{error.format_message()} (see headway --help)", 2)
+    except WrongUse as error:  # without a text where a command alone has shown its help already
+        said = error.format_message().strip()
+        return complain(f"{said} (see headway --help)", 2) if said else 2
     except (typer.Abort, KeyboardInterrupt):
         return complain("stopped", STOPPED_BY_SIGINT)
     except BrokenPipeError:

@@ -82,8 +82,11 @@ def from_dict(kind: type[Config] | UnionType, table: Mapping[str, Any], where: s
 
 
 def _with_kinds(kind: Any, table: Mapping[str, Any]) -> dict[str, Any]:
-    """A table that names no kind is of its field's default kind: `model.width = 128` alone is enough."""
-    filled = dict(table)
+    """A table that names no kind is of its field's default kind: `model.width = 128` alone is enough.
+
+    A dataclass may `complete` its table first, where one field implies the kind of another.
+    """
+    filled = getattr(kind, "complete", dict)(table)
     if not dataclasses.is_dataclass(kind):
         return filled
     for one in dataclasses.fields(kind):
@@ -93,6 +96,20 @@ def _with_kinds(kind: Any, table: Mapping[str, Any]) -> dict[str, Any]:
             named = value if "kind" in value or usual_kind is None else {"kind": usual_kind, **value}
             filled[one.name] = _with_kinds(type(usual), named) if named.get("kind") == usual_kind else named
     return filled
+
+
+def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables are joined key by key; where a part's kind differs, the upper one replaces it whole."""
+    joined = dict(under)
+    for key, value in over.items():
+        below = joined.get(key)
+        same_kind = (
+            isinstance(below, Mapping)
+            and isinstance(value, Mapping)
+            and below.get("kind") == value.get("kind", below.get("kind"))
+        )
+        joined[key] = merge(below, value) if same_kind else value  # pyright: ignore[reportArgumentType]
+    return joined
 
 
 @cache
@@ -188,7 +205,9 @@ def _dotted(path: tuple[str, ...], key: str) -> str:
 
 
 def _kind(member: Any) -> str | None:
-    return next((str(field.default) for field in dataclasses.fields(member) if field.name == "kind"), None)
+    """What tells a member of a union apart; a field of that name without a default is an ordinary one."""
+    fields = [field for field in dataclasses.fields(member) if field.name == "kind"]
+    return next((str(field.default) for field in fields if field.default is not dataclasses.MISSING), None)
 
 
 def _dataclasses_in(annotation: Any) -> Iterator[Any]:

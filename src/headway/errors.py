@@ -26,7 +26,7 @@ class DivergedError(HeadwayError):
 
 
 class RefusedError(HeadwayError):
-    """A check of ours said no: doctor advises against training, or an export says something else."""
+    """A check of ours said no: doctor advises against training, an export says something else, a download is wrong."""
 
     exit_code = 5
 
@@ -46,7 +46,7 @@ EXIT_CODES: dict[int, str] = {
     2: "wrong use: an option, a configuration, a file or a text that cannot be used",
     3: "disk: no space, no permission, or a device that failed; nothing saved before was lost",
     4: "training diverged; the last good checkpoint is kept",
-    5: "a check refused: doctor advises against training, or an export does not agree with its model",
+    5: "a check refused: doctor advises against training, an export says something else, a download is wrong",
     6: "another process of the same training was lost; torchrun --max-restarts goes on from the last checkpoint",
     STOPPED_BY_SIGINT: "stopped from the keyboard, after saving",
     STOPPED_BY_SIGTERM: "stopped by SIGTERM, after saving",

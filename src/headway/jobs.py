@@ -143,25 +143,25 @@ def line_starts(out: BinaryIO, n_best: int) -> list[int]:
     return starts if n_best > 1 and starts else [*starts, position]
 
 
-def shown(total: int | None, done: int):  # noqa: ANN201
+def shown(total: int | None, done: int, label: str = "translating"):  # noqa: ANN201
     """Progress with time left, where a person is looking."""
     from contextlib import nullcontext
 
     if total is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return nullcontext(lambda _: None)
-    return bar(total, done)
+    return bar(total, done, label)
 
 
 class bar:  # noqa: N801
     """A progress bar on standard error."""
 
-    def __init__(self, total: int, done: int) -> None:
+    def __init__(self, total: int, done: int, label: str) -> None:
         from rich.console import Console
         from rich.progress import Progress, TimeRemainingColumn
 
         columns = (*Progress.get_default_columns()[:-1], TimeRemainingColumn())
         self.progress = Progress(*columns, console=Console(stderr=True))
-        self.task = self.progress.add_task("translating", total=total, completed=done)
+        self.task = self.progress.add_task(label, total=total, completed=done)
 
     def __enter__(self):  # noqa: ANN204
         self.progress.start()

@@ -133,15 +133,18 @@ class LanguageModel(nn.Module):
         self.embedding, self.stack, self.head, self.memory = embedding, stack, head, memory
 
     def hidden(
-        self, tokens: Ids, memory: Sequence[Tensor] = ()
+        self, tokens: Ids, memory: Sequence[Tensor] = (), known: Int[Tensor, "b"] | None = None
     ) -> tuple[Float[Tensor, "b t d"], list[Float[Tensor, "b m d"]]]:
         """The vectors of this segment, and what every layer should remember of it for the next.
 
-        No gradient flows into the memory; its positions are the ones just before this segment.
+        No gradient flows into the memory; its positions are the ones just before this segment. `known`: only so
+        many of each row's newest remembered tokens are real.
         """
         pos, states = positions_of(tokens), self.stack.forget()
         before = [Source(m, positions_of(m, -m.size(1)), Mask()) for m in memory]
-        here = Place(pos, Mask(causal=True), tokens != PAD)
+        places = [*(source.pos for source in before[:1]), pos]
+        seen = None if known is None else torch.cat(places, dim=1) >= -known[:, None]
+        here = Place(pos, Mask(keys=seen, causal=True), tokens != PAD)
         hidden = self.stack(self.embedding(tokens), here, states, before)
         looked_at = [state.looked_at for state in states if state.looked_at is not None]
         older = memory or [x[:, :0] for x in looked_at]

@@ -7,6 +7,10 @@ from typing import Any
 
 import torch
 
+from headway.config import merge
+
+__all__ = ["merge", "model_for", "propose", "propose_encoder"]
+
 
 @dataclass(frozen=True)
 class Tier:
@@ -70,15 +74,49 @@ def model_for(tier: Tier) -> dict[str, Any]:
     }
 
 
-def merge(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Tables are joined key by key; where a part's kind differs, the upper one replaces it whole."""
-    joined = dict(under)
-    for key, value in over.items():
-        below = joined.get(key)
-        same_kind = (
-            isinstance(below, dict)
-            and isinstance(value, dict)
-            and below.get("kind") == value.get("kind", below.get("kind"))
-        )
-        joined[key] = merge(below, value) if same_kind else value  # pyright: ignore[reportArgumentType]
-    return joined
+# ---------------------------------------------------------------- models that only read
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Sizes that go together for so many labelled examples."""
+
+    examples: int  # up to so many
+    width: int
+    heads: int
+    inner: int
+    layers: int
+    dropout: float
+    rate: float
+    tokens: int  # of a batch
+
+
+READERS = (
+    Reader(20_000, 128, 4, 256, 2, 0.3, 1e-3, 1024),
+    Reader(100_000, 192, 6, 384, 3, 0.3, 1e-3, 2048),
+    Reader(10**12, 256, 8, 1024, 4, 0.2, 1e-3, 4096),
+)
+
+
+def propose_encoder(
+    given: dict[str, Any], examples: int, device: torch.device, of_task: dict[str, Any]
+) -> dict[str, Any]:
+    """Fill in what the user left open; `of_task` stands above the sizes and below what was given."""
+    reader = next(one for one in READERS if examples <= one.examples)
+    training: dict[str, Any] = {
+        "learning_rate": reader.rate,
+        "schedule": {"kind": "inverse_root", "warmup": 200},
+        "batch": {"tokens": reader.tokens * (1 if device.type == "cpu" else 2)},
+    }
+    if not {"steps", "epochs", "minutes"} & given.get("training", {}).keys():
+        training["epochs"] = EPOCHS
+    model = {
+        "kind": "encoder",
+        "width": reader.width,
+        "heads": reader.heads,
+        "feed_forward": {"kind": "relu", "width": reader.inner},
+        "layers": reader.layers,
+        "dropout": reader.dropout,
+        "scale_embedding": False,  # small vectors leave attention soft, and what stands beside a word is learned sooner
+    }
+    return merge(merge({"training": training, "model": model}, of_task), given)

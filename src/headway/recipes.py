@@ -92,6 +92,7 @@ def tener() -> TextEncoderDesign:
         positions=Tener(),
         attention=Fused(scaled=False),
         dropout=0.15,
+        scale_embedding=False,
     )
 
 

@@ -9,12 +9,8 @@ from typing import Any
 import torch
 
 from headway import config
-from headway.data.corpus import Corpus, Data, check_files
-from headway.data.doctor import examine
-from headway.data.formats import Names, count_lines
 from headway.errors import UsageError
 from headway.folder import CONFIG, FACTS
-from headway.planning import merge, propose
 from headway.run import Run
 from headway.training.files import disk_trouble, make_folder, replace_text
 from headway.training.lock import sweep
@@ -36,20 +32,18 @@ class Request:
         known = read_json(self.path)
         self.before = known if self.stored.exists() else None
         # A run that was stopped while preparing has nothing to go on with but what was asked for.
-        self.given = given if self.before is not None or "data" in given else merge(known or {}, given)
+        self.given = given if self.before is not None or "data" in given else config.merge(known or {}, given)
 
     def settle(self, device: torch.device) -> Run:
         """The run to train: the folder's own if it has one, else what was given with the rest proposed."""
         if self.before is None:
             asked = config.from_dict(Run, self.given, "configuration")
-            check_files(asked.data)
-            pairs = sum(count_lines(Path(corpus.source)) for corpus in asked.data.training())
-            return config.from_dict(Run, propose(self.given, pairs, device), "configuration")
+            return config.from_dict(Run, asked.task.propose(self.given, asked.data, device), "configuration")
         table = config.read_toml(self.stored)
         changed = self.changes(flat(table))
         if BUDGETS & changed.keys():
             table["training"] = {k: v for k, v in table["training"].items() if f"training.{k}" not in BUDGETS}
-        return config.from_dict(Run, merge(table, nested(changed)), str(self.stored))
+        return config.from_dict(Run, config.merge(table, nested(changed)), str(self.stored))
 
     def changes(self, stored: dict[str, Any]) -> dict[str, Any]:
         """What is asked for differently than before. Going on must be going on with the same run."""
@@ -72,7 +66,7 @@ class Request:
             sweep(place)
         if self.before is not None:
             return []
-        notes = look(run.data, force)
+        notes = run.task.look(run.data, force)
         self.remember()
         return notes
 
@@ -101,34 +95,6 @@ def check_out(out: Path) -> None:
         raise UsageError(f"--out {out}: the folder holds something else ({sorted(found)[0]}); name a new one")
     with disk_trouble(out / "state", 4096):
         make_folder(out / "state")
-
-
-# ---------------------------------------------------------------- doctor
-
-
-def look(data: Data, force: bool) -> list[str]:
-    """The quick part of doctor's examination, on every corpus."""
-    return [line for corpus in data.training() for line in opinion(corpus, data, force)]
-
-
-def opinion(corpus: Corpus, data: Data, force: bool) -> list[str]:
-    dev = (Path(data.dev_source), Path(data.dev_target)) if data.dev_source and data.dev_target else None
-    names = Names(
-        corpus.source_field or data.source_field,
-        corpus.target_field or data.target_field,
-        corpus.source_language or data.source_language,
-        corpus.target_language or data.target_language,
-    )
-    target = Path(corpus.target) if corpus.target else None
-    found = examine(Path(corpus.source), target, dev=dev, quick=True, names=names, invalid=data.invalid)
-    if not force:
-        found.refuse_if_fatal()
-    return [
-        f"doctor: {finding.severity}: {finding.title}"
-        + (f" ({', '.join(example.where for example in finding.examples[:3])})" if finding.examples else "")
-        + f"; {finding.advice}"
-        for finding in found.findings
-    ]
 
 
 # ---------------------------------------------------------------- tables

@@ -14,15 +14,14 @@ import torch
 from torch import nn
 
 from headway import config
-from headway.card import CardFacts, DataFile, Score, card
+from headway.card import CardFacts, card
 from headway.errors import UsageError
 from headway.folder import CONFIG, FACTS, write_model
 from headway.machine import half_is_fast
-from headway.metrics import measure
 from headway.run import Run
-from headway.tasks.translation import TranslationTask
 from headway.training import files
 from headway.training.board import board
+from headway.training.carried import carried_by
 from headway.training.checkpoint import Checkpoints
 from headway.training.engine import CapturedEngine, Engine, seed_of
 from headway.training.events import Ended, Event, Noted, Planned, Validated
@@ -49,7 +48,8 @@ class Trainer:
 
     def __init__(self, run: Run, folder: Path, device: torch.device, ranks: Ranks, command: str = "") -> None:
         self.folder, self.device, self.ranks, self.command = folder, device, ranks, command
-        self.task: TranslationTask = ranks.in_turn(lambda: run.prepare(folder))
+        self.task = ranks.in_turn(lambda: run.prepare(folder))
+        check_watch(run.training.watch, self.task.measured)
         self.run = replace(run, training=settled(run.training, device))
         self.job = self.assemble()
         self.seconds_per_step = 0.0
@@ -63,13 +63,14 @@ class Trainer:
             torch.use_deterministic_algorithms(training.deterministic, warn_only=True)
         torch.manual_seed(seed_of(self.run.seed, 0))
         model = self.task.build().to(self.device).train()
-        objective = self.ranks.wrap(self.task.objective(model), self.device, training.shard)
+        plain = self.task.objective(model)
+        objective = self.ranks.wrap(plain, self.device, training.shard)
         update = Update(
             training.optimiser.build(model, training.learning_rate), training.clip, half=training.precision == "fp16"
         )
         if training.compile:
             objective = cast("nn.Module", torch.compile(objective, dynamic=False))
-        engine = self.engine_kind()(objective, update, training.precision, self.device)
+        engine = self.engine_kind()(objective, update, training.precision, self.device, carried_by(plain))
         state = self.folder / "state"
         checkpoints = Checkpoints(state, training.keep_last, training.keep_best, self.task.fingerprint)
         return Job(
@@ -146,7 +147,7 @@ class Trainer:
     def events(self, stop: StopRequest, notes: Iterable[str] = ()) -> Iterator[Event]:
         """Train. Every event is logged before it is shown; `notes` are logged with them."""
         first = [*self.plan(), *(Noted(self.job.progress.step, note) for note in notes)]
-        stop.patient = True
+        stop.begin()
         if not self.ranks.first:
             yield from train(self.job, stop)
             return
@@ -173,39 +174,28 @@ class Trainer:
             self.folder,
             {name: tensor.cpu() for name, tensor in weights_of(self.job.mirror).items()},
             config.dump(self.run),
-            {"task": self.run.task.kind, "step": validated.step, "scores": validated.scores},
+            {"task": self.run.task.kind, "step": validated.step, "scores": validated.scores, **validated.facts},
             self.task.save,
             card(self.card_facts(validated)),
         )
 
     def card_facts(self, validated: Validated) -> CardFacts:
-        data, facts = self.run.data, self.task.facts()
-        names = [c.source for c in data.training()]
-        signatures = measure(["a"], ["a"], self.task.measures, data.target_language)
-        scores = [
-            Score(name, value, signatures[name].signature if name in signatures else "nats a token", "validation")
-            for name, value in validated.scores.items()
-        ]
-        return CardFacts(
-            name=self.folder.name,
-            task=self.run.task.kind,
+        told = self.task.card(self.folder, validated.scores)
+        parameters = sum(p.numel() for p in self.job.model.parameters())
+        return replace(
+            told,
             command=self.command,
             date=datetime.now(UTC).isoformat(timespec="seconds"),
-            languages=[code for code in (data.source_language, data.target_language) if code],
             licence=self.run.licence or "unknown",
-            data=[
-                DataFile("training", ", ".join(names), int(facts["pairs"])),
-                DataFile("validation", data.dev_source or "held out", int(facts["validation"])),
-            ],
-            sizes={
-                "parameters": sum(p.numel() for p in self.job.model.parameters()),
-                "vocabulary": int(facts["vocabulary"][1]),
-                "steps": validated.step,
-            },
-            scores=scores,
+            sizes={"parameters": parameters, **told.sizes, "steps": validated.step},
             versions=versions(),
-            use=f"headway translate {self.folder} < in.txt > out.txt",
         )
+
+
+def check_watch(watch: str, measured: tuple[str, ...]) -> None:
+    known = ("loss", *measured)
+    if watch not in known:
+        raise UsageError(f"training.watch is {watch!r}; this task measures {', '.join(known)}")
 
 
 def settled(training: Training, device: torch.device) -> Training:

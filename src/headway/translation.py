@@ -29,21 +29,43 @@ class Translation:
             return 1.0
         return math.exp(sum(self.token_scores) / len(self.token_scores))
 
+    def ranked(self, place: int) -> Translation:
+        """One of the alternatives; the last, or this one, where there are not so many."""
+        return [self, *self.alternatives][: place + 2][-1]
+
     def __str__(self) -> str:
         return self.text
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from headway.snippet import snippet
+
+        return snippet(self)
+
 
 def joined(source: str, parts: list[Translation], gaps: list[str]) -> Translation:
-    """The translations of a paragraph's sentences as one; alternatives and alignments only where there is one part."""
+    """The translations of a paragraph's sentences as one; the second best is made of all the second best, and so on."""
     if len(parts) == 1:
         return parts[0]
-    scores = [score for part in parts for score in part.token_scores]
+    alignment, read, text = [], "", ""
+    for part, gap in zip(parts, gaps, strict=True):
+        before = words_before(read), words_before(text)
+        alignment += [(before[0] + one, before[1] + other) for one, other in part.alignment]
+        read, text = read + part.source + gap, text + part.text + gap
+    ranks = range(max((len(part.alternatives) for part in parts), default=0))
     return Translation(
-        text="".join(part.text + gap for part, gap in zip(parts, gaps, strict=True)),
+        text=text,
         source=source,
         score=sum(part.score for part in parts) / len(parts),
         tokens=[token for part in parts for token in part.tokens],
-        token_scores=scores,
+        token_scores=[score for part in parts for score in part.token_scores],
+        alternatives=[joined(source, [part.ranked(rank) for part in parts], gaps) for rank in ranks],
+        alignment=alignment,
         finished=all(part.finished for part in parts),
         looping=any(part.looping for part in parts),
     )
+
+
+def words_before(text: str) -> int:
+    """The number of the word that begins after this text, or goes on with its last word."""
+    return len(text.split()) - (text[-1:] != "" and not text[-1:].isspace())

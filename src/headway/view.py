@@ -233,7 +233,7 @@ def join_words(parts: list[str]) -> str:
 
 
 def text_of(value: object) -> str:
-    return plain(str(value))
+    return plain(f"{value:,}" if isinstance(value, int) else str(value))
 
 
 def scores_text(scores: dict[str, float]) -> str:

@@ -87,7 +87,7 @@ def sizes_in(weights: Path) -> list[int]:
             sizes = {name: file.get_slice(name).get_shape()[0] for name in names}
     except (SafetensorError, OSError) as error:
         raise UsageError(f"{weights} is not a sound safetensors file: {error}") from None
-    either = next(iter(sizes.values()), PIECES)
+    either = sizes.get("encoder.embedding.weight") or next(iter(sizes.values()), PIECES)
     return [sizes.get(f"{side}_embedding.weight", either) for side in ("source", "target")]
 
 

@@ -19,7 +19,7 @@ COLOURS = {"fatal": "bold red", "warning": "yellow", "note": "cyan"}
 
 
 def doctor(
-    source: Annotated[Path, typer.Argument(help="text to translate from, or a whole .tsv, .jsonl or .tmx file")],
+    source: Annotated[Path, typer.Argument(help="text to translate from, a whole .tsv, .jsonl or .tmx file, or a run")],
     target: Annotated[Path | None, typer.Argument(help="its translation, line by line")] = None,
     test: Annotated[tuple[Path, Path] | None, typer.Option(help="test files: are they in the training text?")] = None,
     dev: Annotated[tuple[Path, Path] | None, typer.Option(help="validation files, looked for likewise")] = None,
@@ -32,12 +32,26 @@ def doctor(
 
     The exit code is 0 if training is advisable and 5 if it is not.
     """
+    if source.suffix == ".toml":
+        look_at_run(source)
+        return
     diagnosis = examine(source, target, test, dev, quick, Names(*fields, *languages))
     if json:
         typer.echo(json_format.dumps(diagnosis.to_json(), ensure_ascii=False, indent=2))
     else:
         show(diagnosis, Console(highlight=False))
     diagnosis.refuse_if_fatal()
+
+
+def look_at_run(path: Path) -> None:
+    """What the task of a run says of its files."""
+    from headway import config
+    from headway.run import Run
+
+    run = config.load(Run, path)
+    for note in run.task.look(run.data, force=False):
+        typer.echo(note)
+    typer.echo("fit for training")
 
 
 def show(diagnosis: Diagnosis, console: Console) -> None:

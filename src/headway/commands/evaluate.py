@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +28,9 @@ METRICS = "bleu,chrf,ter"
 
 def evaluate(
     model: Annotated[Path | None, typer.Argument(help="model folder; not needed with --hypothesis")] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="test files as they were trained on, for a model that is no translator")
+    ] = None,
     reference: Annotated[Path | None, typer.Option(help="reference translations, one a line")] = None,
     source: Annotated[Path | None, typer.Option(help="sentences to translate, one a line")] = None,
     hypothesis: Annotated[Path | None, typer.Option(help="score this file instead of a model")] = None,
@@ -44,12 +47,18 @@ def evaluate(
     output: Annotated[Path | None, typer.Option(help="write the translations here, one a line")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write everything here as JSON")] = None,
     html_file: Annotated[Path | None, typer.Option("--html", help="write everything here as a page")] = None,
+    picture: Annotated[Path | None, typer.Option(help="draw what a classifier takes for what, as PNG")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps; default: the best there is")] = None,
     engine: Annotated[str, typer.Option(help="what runs the model")] = "auto",
 ) -> None:
-    """Score a model, or a file of translations, against references."""
+    """Score a model on test files, or translations against references."""
+    if model is not None and source is not None and reference is None:
+        files = [*(files or []), source]  # a text to read, not to translate
+    if model is not None and files:
+        measure_files(model, files, device or "auto", Outlets(json_file, html_file, picture))
+        return
     if reference is None:
-        raise UsageError("--reference is missing: give the file of reference translations")
+        raise UsageError("--reference is missing: give the reference translations, or test files after the folder")
     chosen = choose(metrics)
     test = read_test_set(reference, source, language, limit)
     outputs, test = _outputs(model, hypothesis, reference, test, limit, Decoding(beam, device, engine))
@@ -62,6 +71,31 @@ def evaluate(
         write(json_file, dump_json(found.to_dict()))
     if html_file is not None:
         write(html_file, evaluation_page(found))
+
+
+@dataclass(frozen=True)
+class Outlets:
+    """Where a report goes, besides the terminal."""
+
+    json_file: Path | None
+    html_file: Path | None
+    picture: Path | None
+
+
+def measure_files(model: Path, files: Sequence[Path], device: str, outlets: Outlets) -> None:
+    """Of any task: what the model itself says of files like those it was trained on."""
+    from headway.predictors import open_model
+    from headway.reports.measured import confusion_picture, measured_page, print_measured
+
+    found = open_model(model, device).evaluate(files)
+    print_measured(str(model), found, Console())
+    if outlets.picture is not None:
+        confusion_picture(found, outlets.picture)
+        say_written(outlets.picture)
+    if outlets.json_file is not None:
+        write(outlets.json_file, dump_json(found.to_dict()))
+    if outlets.html_file is not None:
+        write(outlets.html_file, measured_page(str(model), found))
 
 
 def _outputs(
@@ -104,4 +138,8 @@ def dump_json(content: dict[str, object]) -> str:
 def write(path: Path, text: str) -> None:
     """Write a report and say so."""
     replace_text(path, text)
+    say_written(path)
+
+
+def say_written(path: Path) -> None:
     Console(stderr=True).print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)

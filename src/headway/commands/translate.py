@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headway.errors import UsageError
 
+if TYPE_CHECKING:
+    from headway.api import Translator
+
 Option = typer.Option
 
 
 def translate(
-    folder: Annotated[Path, typer.Argument(help="Model folder.")],
+    folder: Annotated[Path | None, typer.Argument(help="Model folder; else the first model of the package.")] = None,
     input_: Annotated[Path | None, Option("--input", help="Text to translate; else standard input.")] = None,
     output: Annotated[Path | None, Option(help="Where to write; else standard output.")] = None,
     resume: Annotated[bool, Option(help="Go on with an output file that was cut short.")] = False,
@@ -26,6 +29,7 @@ def translate(
     confidence: Annotated[float, Option(help="Leave lines empty that are less sure than this (0 to 1).")] = 0.0,
     to: Annotated[str, Option(help="Target language, for multilingual models.")] = "",
     prefix: Annotated[str, Option(help="Begin every output with this.")] = "",
+    split: Annotated[bool, Option(help="Translate every sentence of a line by itself.")] = False,
     no_repeat: Annotated[int, Option(help="No run of so many pieces twice; 0: no rule.")] = 0,
     alpha: Annotated[float, Option(help="How much long outputs are favoured.")] = 0.6,
     temperature: Annotated[float, Option(help="Above 0: sample instead of searching.")] = 0.0,
@@ -35,9 +39,11 @@ def translate(
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
     engine: Annotated[str, Option(help="auto, native, ctranslate2, torch or cuda.")] = "auto",
     precision: Annotated[str, Option(help="auto, fp32, bf16 or int8.")] = "auto",
+    trace: Annotated[Path | None, Option(help="Write how each line came about, as JSON, one a line.")] = None,
 ) -> None:
     """Translate text, line by line, in order. Empty lines stay empty."""
     from headway.api import Translator
+    from headway.builtin import chosen
     from headway.glossary import Glossary
     from headway.jobs import Columns, Files, translate_lines
 
@@ -47,14 +53,25 @@ def translate(
         raise UsageError(f"--confidence {confidence}: it must be from 0 to 1")
     manner: dict[str, Any] = {
         "beam": 1 if fast else beam, "n_best": n_best, "alignments": alignments, "to": to, "prefix": prefix,
-        "no_repeat": no_repeat, "alpha": alpha, "temperature": temperature, "seed": seed, "best": best,
+        "split": split, "no_repeat": no_repeat, "alpha": alpha, "temperature": temperature, "seed": seed, "best": best,
         "glossary": Glossary.read(glossary) if glossary else Glossary(),
     }  # fmt: skip
+    folder = chosen([folder] if folder else [])[0]
     files = Files(input_, output, resume)
-    translator = Translator.load(folder, device, engine, precision)
+    translator = Translator.load(folder, device, engine if trace is None else "torch", precision)
+    if trace is not None:
+        translator = tracing(translator, trace, folder, resume)
     told = translate_lines(translator, files, manner, Columns(n_best, scores, alignments, confidence))
     if told:
         print(f"headway: {told}", file=sys.stderr)
+
+
+def tracing(translator: Translator, path: Path, folder: Path, resume: bool) -> Translator:
+    from headway.looking.tracing import Tracing
+
+    if resume:
+        raise UsageError("--trace cannot go on with a file; leave --resume out")
+    return Tracing(translator, path, folder.resolve().name)
 
 
 def score(

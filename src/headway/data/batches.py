@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice
 from threading import Lock
-from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -17,6 +14,7 @@ from torch import Tensor
 
 from headway.data.order import Cursor, Order, seeded
 from headway.data.packing import Bounded, Exact, Lengths, Plan, Shape
+from headway.data.rounds import Rounds
 from headway.data.rows import choose, pad, take
 from headway.data.store import Store
 from headway.errors import UsageError
@@ -129,20 +127,8 @@ class Window:
         )
 
 
-class Slot(NamedTuple):
-    """One place in the order of all batches."""
-
-    window: Window
-    number: int
-    after: Cursor
-
-
 class Batches:
-    """All batches of all epochs. Of every `world` batches in a row, each rank takes its own.
-
-    A row may begin in one window and end in the next, so no batch is left out or seen twice. Two ranks see at
-    each step what one rank sees in two, and a cursor is good for any number of ranks.
-    """
+    """All batches of all epochs of an encoded corpus, read as they are needed."""
 
     def __init__(
         self,
@@ -154,13 +140,11 @@ class Batches:
         resample: tuple[Resample, Resample] | None = None,  # of the source and of the target
         weights: Sequence[float] | None = None,  # of the corpora
     ) -> None:
-        if not 0 <= rank < world:
-            raise ValueError(f"rank {rank} of {world}: ranks count from 0")
-        self.store, self.seed, self.rank, self.world, self.resample = store, seed, rank, world, resample
+        self.store, self.seed, self.resample = store, seed, resample
         self.order = _order(store, seed, weights)
+        self.rounds = Rounds(self.order, self._window, rank, world)
         source, target = store.facts.longest
         self._busy = Lock()  # a resampler may remember words, and windows are made ahead
-        self._batches_in: dict[tuple[int, int], int] = {}  # of the windows made so far, by epoch and number
         longest = max(source, target + 1)
         if longest > settings.tokens:
             raise UsageError(
@@ -170,43 +154,18 @@ class Batches:
         self.packing = settings.build(longest, lambda: _lengths(*self._read(self.order.settle(Cursor()))[1:]))
 
     def iterate(self, cursor: Cursor) -> Generator[Batch]:
-        """Batches without end, from the cursor on."""
-        with closing(self._slots(cursor)) as slots:
-            while True:
-                step = list(islice(slots, self.world))
-                own = step[self.rank]
-                yield own.window.batch(own.number, step[-1].after)
+        return self.rounds.iterate(cursor)
 
     def count(self, epoch: int) -> int:
-        """How many batches an epoch has, of all ranks: exact if it has one window, else estimated by the first."""
-        if self.order.windows_in(epoch) == 0:
-            return 0
-        window = self._window(Cursor(epoch))
-        return round(len(window.plan) * self.order.examples_in(epoch) / len(window.examples))
+        return self.rounds.count(epoch)
 
     def passed(self, cursor: Cursor) -> float:
-        """How many times the batches before the cursor go through the corpus."""
-        inside = cursor.batch / max(1, self._batches_in.get((cursor.epoch, cursor.window), 1))
-        return cursor.epoch + (cursor.window + inside) / max(1, self.order.windows_in(cursor.epoch))
-
-    def _slots(self, cursor: Cursor) -> Generator[Slot]:
-        """The order of all batches. While one window is used, the next is made."""
-        here = self.order.settle(cursor)
-        with ThreadPoolExecutor(1, "windows") as ahead:
-            coming = ahead.submit(self._window, here)
-            while True:
-                window, following = coming.result(), self.order.after(here)
-                coming = ahead.submit(self._window, following)
-                for number in range(here.batch, len(window.plan)):
-                    last = number + 1 == len(window.plan)
-                    yield Slot(window, number, following if last else replace(here, batch=number + 1))
-                here = following
+        return self.rounds.passed(cursor)
 
     def _window(self, cursor: Cursor) -> Window:
         examples, source, target = self._read(cursor)
         rng = seeded(self.seed, PACKING, cursor.epoch, cursor.window)
         plan = self.packing.pack(_lengths(source, target), rng)
-        self._batches_in[cursor.epoch, cursor.window] = len(plan)
         return Window(examples, source, target, plan)
 
     def _read(self, cursor: Cursor) -> tuple[Integer[np.ndarray, " n"], Ragged, Ragged]:

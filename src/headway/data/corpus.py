@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from headway.data.archives import open_regular
 from headway.data.counts import Counts
@@ -69,6 +69,7 @@ class Data:
     ratio: float = 12.0  # longer side to shorter side, in characters; 0 for no limit
     drop_duplicates: bool = False  # leave out pairs seen before (costs 11 to 22 bytes of memory a pair)
     drop_identical: bool = False  # leave out pairs whose sides are equal
+    kind: Literal["pairs"] = "pairs"
 
     def __post_init__(self) -> None:
         if self.longest < 1 or self.longest_characters < 0 or self.dev_sentences < 0:
@@ -234,8 +235,9 @@ def check_files(data: Data) -> None:
 
 def content_key(data: Data) -> str:
     """A name for what `pairs` will give: it changes with the bytes of the files and with every filter."""
-    settings = replace(data, source="", target="", dev_source=None, dev_target=None, corpora=(), dev_corpora=())
-    key = hashlib.sha256(json.dumps(asdict(settings), sort_keys=True).encode())
+    settings = asdict(replace(data, source="", target="", dev_source=None, dev_target=None, corpora=(), dev_corpora=()))
+    del settings["kind"]
+    key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     for corpus in (*data.training(), *data.validation()):
         reader = "" if corpus.target else reader_of(corpus.source).__name__
         key.update(json.dumps([corpus.tag, reader, *_names(corpus, data)]).encode())

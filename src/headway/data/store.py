@@ -81,7 +81,7 @@ def build(folder: Path, key: str, pairs: Iterable[Pair], source: Tokenizer, targ
 
     All pairs of one corpus come before those of the next.
     """
-    beside = _make_beside(place_of(folder, key))
+    beside = make_beside(place_of(folder, key))
     try:
         with ExitStack() as files:
             writer = Writer(beside, files, key, (source, target), longest)
@@ -108,7 +108,7 @@ def _settle(beside: Path, folder: Path, key: str) -> None:
                 raise
 
 
-def _make_beside(place: Path) -> Path:
+def make_beside(place: Path) -> Path:
     """A new folder beside the place. Those that nobody wrote to for a day were left by processes that died."""
     with reporting(place):
         place.parent.mkdir(parents=True, exist_ok=True)

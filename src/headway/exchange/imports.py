@@ -15,6 +15,7 @@ from headway import config
 from headway.architecture import EncoderDecoderDesign
 from headway.card import CardFacts, card
 from headway.data.corpus import Data
+from headway.data.files import Files
 from headway.errors import RefusedError, UsageError
 from headway.exchange.agreement import Trial, forced
 from headway.exchange.folding import Exportable
@@ -25,14 +26,17 @@ from headway.exchange.samples import probes
 from headway.exchange.trained import Trained, expected_shapes
 from headway.exchange.vocabularies import Vocabulary, language_model_vocabulary, marian_vocabularies
 from headway.folder import FACTS, check_tensors, write_model
-from headway.run import Run
-from headway.tasks.translation import Tokenizers
+from headway.run import Run, Task
+from headway.tasks.language_model import LanguageModelling
+from headway.tasks.material import Tokenizers
+from headway.tasks.translation import Translation
 from headway.text.tokenizer import Subword
 from headway.text.vocabulary import BOS, EOS
 from headway.training.weights import weights_of
 from headway.version import versions
 
 NEVER = -1e4  # the score of pieces that the foreign model does not know
+SEGMENT = 1024  # tokens that an imported language model reads at once, where it knows so many positions
 CLOSE = 1e-4  # how far scores may be from the original's, as a share of the largest
 
 
@@ -184,16 +188,21 @@ def difference(original: Any, trial: Trial, vocabularies: tuple[Vocabulary, Voca
 # ---------------------------------------------------------------- writing
 
 
+def purpose(trained: Trained) -> tuple[Task, Data | Files]:
+    """What the model is for. Others' language models write the ends of lines as part of the text."""
+    source, target = trained.languages
+    if isinstance(trained.design, EncoderDecoderDesign):
+        return Translation(), Data(source_language=source, target_language=target)
+    segment = min(trained.design.longest, SEGMENT)
+    return LanguageModelling(segment=segment, line_end="text"), Files(language=source)
+
+
 def publish(foreign: Foreign, trained: Trained, out: Path) -> None:
     source, target = trained.languages
     joint = trained.source is trained.target
     reads, weights = isinstance(trained.design, EncoderDecoderDesign), weights_of(trained.build())
-    run = Run(
-        licence=foreign.licence,
-        data=Data(source_language=source, target_language=target),
-        text=Subword(joint=joint),
-        model=trained.design,
-    )
+    task, data = purpose(trained)
+    run = Run(licence=foreign.licence, task=task, data=data, text=Subword(joint=joint), model=trained.design)
     facts = CardFacts(
         name=out.name,
         task="translation" if reads else "language modelling",
@@ -206,8 +215,8 @@ def publish(foreign: Foreign, trained: Trained, out: Path) -> None:
             "vocabulary": len(trained.target),
         },
         versions=versions(),
-        use=f"headway translate {out} < in.txt > out.txt" if reads else "",
+        use=f"headway translate {out} < in.txt > out.txt" if reads else f'headway predict {out} --prompt "..."',
     )
-    told = {"task": "translation" if reads else "language_model", "imported": foreign.config["model_type"]}
+    told = {"task": task.kind, "imported": foreign.config["model_type"]}
     tokenizers = Tokenizers(trained.source, trained.target)
     write_model(out, weights, config.dump(run), told, tokenizers.save, card(facts))

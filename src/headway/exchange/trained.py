@@ -10,6 +10,8 @@ from torch import Tensor
 
 from headway import config
 from headway.architecture import EncoderDecoderDesign, LanguageModelDesign
+from headway.data.corpus import Data
+from headway.data.files import Files
 from headway.errors import UsageError
 from headway.exchange.folding import Exportable
 from headway.folder import CARD, CONFIG, check_tensors, read_model
@@ -57,6 +59,11 @@ def expected_shapes(design: Exportable, source: int, target: int) -> dict[str, l
         return {name: list(x.shape) for name, x in fresh(design, source, target).state_dict().items()}
 
 
+def languages_of(data: Data | Files) -> tuple[str, str]:
+    """Codes of what is read and what is written; a language model reads what it writes."""
+    return (data.source_language, data.target_language) if isinstance(data, Data) else (data.language, data.language)
+
+
 def read_trained(folder: Path) -> Trained:
     found, where = read_model(folder), str(folder / CONFIG)
     run = config.from_dict(Run, config.parse_toml(found.config_text, where), where)
@@ -73,6 +80,6 @@ def read_trained(folder: Path) -> Trained:
         tensors={name: tensor.detach() for name, tensor in model.state_dict().items()},
         source=tokenizers.source,
         target=tokenizers.target,
-        languages=(run.data.source_language, run.data.target_language),
+        languages=languages_of(run.data),
         card=card.read_text(encoding="utf-8", errors="replace") if card.is_file() else "",
     )

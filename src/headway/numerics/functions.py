@@ -34,11 +34,15 @@ def rotate(heads: Float[Tensor, "b h t e"], angle: Float[Tensor, "#b t half"]) -
 def by_distance(
     table: Callable[[Int[Tensor, "n"]], Tensor], q_pos: Int[Tensor, "#b q"], k_pos: Int[Tensor, "#b k"]
 ) -> tuple[Tensor, Int[Tensor, "#b q k"]]:
-    """Vectors for every distance q - k that occurs, and the index of each pair's distance."""
+    """Vectors for every distance q - k that occurs, and the index of each pair's distance.
+
+    Positions that the whole batch shares count up by ones, so that shapes tell how many distances there are: a
+    device need not be waited for, and the step can be captured as a graph.
+    """
     distance = q_pos[:, :, None] - k_pos[:, None, :]
-    lowest = int(distance.min())
-    span = torch.arange(lowest, int(distance.max()) + 1, device=distance.device)
-    return table(span), distance - lowest
+    lowest, shared = distance.min(), len(distance) == 1
+    count = sum(distance.shape[1:]) - 1 if shared else int(distance.max() - lowest) + 1
+    return table(lowest + torch.arange(count, device=distance.device)), distance - lowest
 
 
 def pick(per_distance: Float[Tensor, "b h q n"], index: Int[Tensor, "#b q k"]) -> Float[Tensor, "b h q k"]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -57,8 +57,8 @@ class Material:
     @classmethod
     def of(cls, setup: Setup) -> Material:
         """Read the files only where something is not there yet. What is published in the folder stays untouched."""
-        check_tags(setup.data)
-        state, content = setup.folder / "state", f"{content_key(setup.data)}-{setup.seed}"
+        check_tags(setup.pairs)
+        state, content = setup.folder / "state", f"{content_key(setup.pairs)}-{setup.seed}"
         tokenizers = pieces(setup, state / "text", content)
         return cls(
             tokenizers, encoded(setup, state / "corpus", content, tokenizers), held_out(setup, state / "dev", content)
@@ -84,13 +84,17 @@ def place_of(folder: Path, *key: object) -> Path:
 def pieces(setup: Setup, folder: Path, content: str) -> Tokenizers:
     """Those learned from this text with these settings before, or new ones."""
     kinds = [None if kind is None else asdict(kind) for kind in (setup.text, setup.target_text)]
-    place = place_of(folder, content, kinds)
+    return kept(place_of(folder, content, kinds), lambda: learn(setup))
+
+
+def kept(place: Path, make: Callable[[], Tokenizers]) -> Tokenizers:
+    """The pieces that lie in this place, or new ones, put there."""
     try:
         return Tokenizers.load(place, trusted=True)
     except UsageError:
-        made = learn(setup)
+        made = make()
     with files.disk_trouble(place, 1 << 20):
-        files.make_folder(folder)
+        files.make_folder(place.parent)
         beside = place.with_name(f"{place.name}.tmp-{os.getpid()}")
         shutil.rmtree(beside, ignore_errors=True)
         made.save(beside)
@@ -100,7 +104,7 @@ def pieces(setup: Setup, folder: Path, content: str) -> Tokenizers:
 
 
 def learn(setup: Setup) -> Tokenizers:
-    tags = tuple(dict.fromkeys(corpus.tag for corpus in setup.data.training() if corpus.tag))
+    tags = tuple(dict.fromkeys(corpus.tag for corpus in setup.pairs.training() if corpus.tag))
     if setup.target_text is None and setup.text.joint:
         one = setup.text.learn((side for pair in text(setup) for side in (pair.source, pair.target)), tags)
         return Tokenizers(one, one)
@@ -112,7 +116,7 @@ def learn(setup: Setup) -> Tokenizers:
 
 
 def text(setup: Setup) -> Iterator[Pair]:
-    return train_pairs(setup.data, setup.seed, Counts())
+    return train_pairs(setup.pairs, setup.seed, Counts())
 
 
 # ---------------------------------------------------------------- pairs
@@ -123,10 +127,10 @@ def encoded(setup: Setup, folder: Path, content: str, tokenizers: Tokenizers) ->
     key = f"{content}-{tokenizers.fingerprint}"
     found = store.open(folder, key)
     if found is None:
-        found = store.build(folder, key, text(setup), tokenizers.source, tokenizers.target, setup.data.longest)
+        found = store.build(folder, key, text(setup), tokenizers.source, tokenizers.target, setup.pairs.longest)
     if not len(found):
         dropped = ", ".join(f"{count:,} {reason}" for reason, count in found.facts.dropped.items())
-        raise UsageError(f"{setup.data.training()[0].source}: no pair is left to train on; left out: {dropped}")
+        raise UsageError(f"{setup.pairs.training()[0].source}: no pair is left to train on; left out: {dropped}")
     return found
 
 
@@ -136,7 +140,7 @@ def held_out(setup: Setup, folder: Path, content: str) -> list[Pair]:
     try:
         return [Pair(*pair) for pair in json.loads(place.read_bytes())]
     except (OSError, ValueError, TypeError):
-        pairs = dev_pairs(setup.data, setup.seed)
+        pairs = dev_pairs(setup.pairs, setup.seed)
     with files.disk_trouble(place, 1 << 20):
         files.make_folder(folder)
     files.replace_text(place, json.dumps(pairs, ensure_ascii=False))

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headway.architecture import EncoderDecoderDesign
+from headway.card import CardFacts, DataFile, Score
 from headway.data.batches import Batches
-from headway.data.corpus import Pair
+from headway.data.corpus import Data, Pair, check_files
+from headway.data.files import Files
+from headway.data.formats import count_lines
+from headway.data.opinion import look
 from headway.errors import UsageError
 from headway.losses import chunked
 from headway.metrics import choose, measure
 from headway.models import EncoderDecoder
+from headway.planning import propose
 from headway.search import Beam, Greedy
-from headway.tasks.base import Setup
+from headway.tasks.base import Setup, pairs_of
 from headway.tasks.material import Material, Tokenizers
 from headway.text.sampling import Resampler
 from headway.text.vocabulary import BOS, EOS
@@ -32,7 +38,19 @@ __all__ = ["Tokenizers", "Translation", "TranslationTask"]
 class Translation:
     """Read a sentence, write a sentence."""
 
+    implies: ClassVar[Mapping[str, Any]] = {}
+
     kind: Literal["translation"] = "translation"
+
+    def propose(self, given: dict[str, Any], data: Data | Files, device: torch.device) -> dict[str, Any]:
+        """Sizes by the number of pairs and by the machine."""
+        pairs = pairs_of(data)
+        check_files(pairs)
+        lines = sum(count_lines(Path(corpus.source)) for corpus in pairs.training())
+        return propose(given, lines, device)
+
+    def look(self, data: Data | Files, force: bool) -> list[str]:
+        return look(pairs_of(data), force)
 
     def prepare(self, setup: Setup) -> TranslationTask:
         """Learn or find the pieces, the encoded corpus, the validation pairs."""
@@ -60,9 +78,13 @@ class TranslationTask:
     """A translation run's data, loss and measure."""
 
     def __init__(self, setup: Setup, material: Material) -> None:
-        self.setup, self.tokenizers = setup, material.tokenizers
+        self.setup, self.tokenizers, self.data = setup, material.tokenizers, setup.pairs
         self.store, self.dev = material.pairs, material.dev
         self.measures = choose("bleu,chrf")
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        return tuple(measure.name for measure in self.measures)
 
     @property
     def fingerprint(self) -> str:
@@ -85,7 +107,7 @@ class TranslationTask:
 
     def stream(self, rank: int, world: int) -> Stream:
         setup = self.setup
-        weights = [corpus.weight for corpus in setup.data.training()]
+        weights = [corpus.weight for corpus in self.data.training()]
         return Batches(self.store, setup.training.batch, setup.seed, rank, world, self.resample(), weights)
 
     def resample(self) -> tuple[Resampler, Resampler] | None:
@@ -104,7 +126,7 @@ class TranslationTask:
     def source_ids(self, pair: Pair) -> list[int]:
         tokenizer = self.tokenizers.source
         tag = [tokenizer.tags[pair.tag]] if pair.tag else []
-        return [*tag, *tokenizer.encode(pair.source)[: self.setup.data.longest], EOS]
+        return [*tag, *tokenizer.encode(pair.source)[: self.data.longest], EOS]
 
     @torch.inference_mode()
     def validate(self, model: nn.Module, device: torch.device) -> Validation:
@@ -115,7 +137,7 @@ class TranslationTask:
         some = self.dev[: self.setup.training.validation_sentences]
         outputs = self.translate(model, some, device)
         references = [pair.target for pair in some]
-        language = self.setup.data.target_language
+        language = self.data.target_language
         scores |= measure(outputs, references, self.measures, language).values_by_name()
         shown = median_index(some)
         sample = {"source": some[shown].source, "reference": references[shown], "output": outputs[shown]}
@@ -123,7 +145,7 @@ class TranslationTask:
 
     def dev_loss(self, model: EncoderDecoder, device: torch.device) -> float:
         """Cross-entropy per token, unsmoothed, over all validation pairs."""
-        longest, encode = self.setup.data.longest, self.tokenizers.target.encode
+        longest, encode = self.data.longest, self.tokenizers.target.encode
         sources = [self.source_ids(pair) for pair in self.dev]
         targets = [encode(pair.target)[:longest] for pair in self.dev]
         total, count = 0.0, 0
@@ -150,7 +172,7 @@ class TranslationTask:
     def where(self, indices: Any) -> str:
         real = indices[indices >= 0]
         corpora, lines = self.store.corpora(real), self.store.lines(real)
-        named = [f"{self.setup.data.training()[c].source}:{line}" for c, line in zip(corpora, lines, strict=True)]
+        named = [f"{self.data.training()[c].source}:{line}" for c, line in zip(corpora, lines, strict=True)]
         return ", ".join(named[:5]) + (f" and {len(named) - 5} more" if len(named) > 5 else "")
 
     def save(self, folder: Path) -> None:
@@ -166,6 +188,25 @@ class TranslationTask:
             "validation": len(self.dev),
             "vocabulary": [len(self.tokenizers.source), len(self.tokenizers.target)],
         }
+
+    def card(self, folder: Path, scores: Mapping[str, float]) -> CardFacts:
+        signatures = measure(["a"], ["a"], self.measures, self.data.target_language)
+        counted = {name: score.signature for name, score in signatures.items()}
+        files = ", ".join(corpus.source for corpus in self.data.training())
+        return CardFacts(
+            name=folder.name,
+            task="translation",
+            languages=[code for code in (self.data.source_language, self.data.target_language) if code],
+            data=[
+                DataFile("training", files, len(self.store)),
+                DataFile("validation", self.data.dev_source or "held out", len(self.dev)),
+            ],
+            sizes={"vocabulary": len(self.tokenizers.target)},
+            scores=[
+                Score(name, value, counted.get(name, "nats a token"), "validation") for name, value in scores.items()
+            ],
+            use=f"headway translate {folder} < in.txt > out.txt",
+        )
 
 
 def median_index(pairs: list[Pair]) -> int:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import UsageError
+from headway.training.carried import put_back, untouched
 from headway.training.optimiser import Update, set_rate
 from headway.training.task import Batch
 
@@ -26,8 +27,16 @@ def seed_of(seed: int, step: int, rank: int = 0) -> int:
 class Engine:
     """Batches in, one update, and a vector of numbers: total loss, cross-entropy, tokens, gradient length, finite."""
 
-    def __init__(self, objective: nn.Module, update: Update, precision: str, device: torch.device) -> None:
+    def __init__(
+        self,
+        objective: nn.Module,
+        update: Update,
+        precision: str,
+        device: torch.device,
+        carried: dict[str, Tensor] | None = None,
+    ) -> None:
         self.objective, self.update, self.device = objective, update, device
+        self.carried = carried or {}  # what the objective hands from step to step
         self.dtype = DTYPES[precision]
         self.splits = 0  # how often a batch had to be cut in two
 
@@ -40,12 +49,14 @@ class Engine:
 
     def gradients(self, batches: Sequence[Batch], seed: int, tokens: float) -> Tensor:
         """Out of memory: forget this step's gradients, cut every batch in two and begin again."""
+        before = {name: tensor.clone() for name, tensor in self.carried.items()}
         while True:
             try:
                 return self.all_gradients(batches, seed, tokens)
             except torch.OutOfMemoryError:
                 batches = halves(batches)
             self.forget()
+            put_back(self.carried, before)
             torch.cuda.empty_cache()
             self.splits += 1
 
@@ -112,8 +123,15 @@ class CapturedEngine(Engine):
     Needs batches of few shapes (`shapes = "bounded"`) and gradients that stay where they are.
     """
 
-    def __init__(self, objective: nn.Module, update: Update, precision: str, device: torch.device) -> None:
-        super().__init__(objective, update, precision, device)
+    def __init__(
+        self,
+        objective: nn.Module,
+        update: Update,
+        precision: str,
+        device: torch.device,
+        carried: dict[str, Tensor] | None = None,
+    ) -> None:
+        super().__init__(objective, update, precision, device, carried)
         for weight in update.weights:
             weight.grad = torch.zeros_like(weight)
         self.divisor = torch.ones((), device=device)
@@ -135,7 +153,8 @@ class CapturedEngine(Engine):
         inputs = tuple(tensor.clone() for tensor in tensors)
         saved = [weight.grad.clone() for weight in self.update.weights if weight.grad is not None]
         state = torch.cuda.get_rng_state(self.device)
-        recording = self.capture(lambda: (super(CapturedEngine, self).one(inputs, self.divisor),))  # pyright: ignore
+        with untouched(self.carried):  # the trial run would hand something on
+            recording = self.capture(lambda: (super(CapturedEngine, self).one(inputs, self.divisor),))  # pyright: ignore
         recording.inputs = inputs
         torch.cuda.set_rng_state(state, self.device)
         for weight, gradient in zip(self.update.weights, saved, strict=True):

@@ -52,6 +52,7 @@ class Validated(Event):
     scores: dict[str, float]
     sample: dict[str, str]
     best: bool
+    facts: dict[str, Any] = field(default_factory=dict)  # published with the model, not written in the log
 
     def line(self, time: float) -> dict[str, Any]:
         facts = {"event": self.name, "step": self.step, "time": round(time, 3), "best": self.best}

@@ -12,6 +12,7 @@ from torch import nn
 from headway.data.order import Cursor
 from headway.errors import UsageError
 from headway.training.averaging import Average
+from headway.training.carried import put_back
 from headway.training.engine import Engine
 from headway.training.guard import Guard
 from headway.training.manifest import Checkpoint
@@ -107,6 +108,8 @@ class Job:
             "update": self.engine.update.state(),
             "average": self.average.state(),
         }
+        if self.engine.carried:
+            groups["carried"] = {name: self.ranks.stack(tensor) for name, tensor in self.engine.carried.items()}
         return {name: gathered(group) for name, group in groups.items()}
 
     def facts(self) -> dict[str, Any]:
@@ -127,8 +130,16 @@ class Job:
         restore_moments(self.model, self.engine.update.optimiser, checkpoint.tensors("optimiser"))
         self.engine.update.restore(checkpoint.tensors("update"))
         self.average.restore(checkpoint.tensors("average"), self.weights())
+        self.take_up(checkpoint)
         self.progress = Progress.from_json(checkpoint.facts)
         self.saver.mark(self.progress.step)
+
+    def take_up(self, checkpoint: Checkpoint) -> None:
+        """What this rank carried. Other ranks than before, or none at all: then nothing is remembered."""
+        carried, ranks = self.engine.carried, self.ranks
+        of_all = checkpoint.tensors("carried") if carried else {}
+        same = all(of_all[name].shape == (ranks.world, *tensor.shape) for name, tensor in carried.items())
+        put_back(carried, {n: of_all[n][ranks.rank] if same else torch.zeros_like(x) for n, x in carried.items()})
 
     def changes(self, checkpoint: Checkpoint) -> str | None:
         """What is different from when the checkpoint was made, and what that means."""

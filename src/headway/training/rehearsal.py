@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
+from headway.training.carried import untouched
 from headway.training.engine import seed_of
 from headway.training.job import Job, Progress
 from headway.training.optimiser import forget_moments
@@ -26,7 +27,8 @@ def rehearse(job: Job) -> Pace:
     update = job.engine.update
     weights = {name: tensor.clone() for name, tensor in job.weights().items()}
     state = {name: tensor.clone() for name, tensor in update.state().items()}
-    step = time_steps(job)
+    with untouched(job.engine.carried):
+        step = time_steps(job)
     load_weights(job.model, weights)
     update.restore(state)
     forget_moments(update.optimiser)

@@ -34,7 +34,7 @@ class Training:
     validate_every: int | None = None  # steps between validations; unset: chosen by the plan
     checkpoint_every: int | None = None  # steps between checkpoints; unset: about every five minutes
     log_every: int = 50  # steps between lines of metrics.jsonl
-    watch: Literal["loss", "bleu", "chrf"] = "loss"  # what "best" means
+    watch: str = "loss"  # what "best" means: loss, or a score of the task, such as bleu, chrf, f1 or accuracy
     patience: int | None = None  # validations without a better score before stopping; unset: never
     validation_sentences: int = 500  # sentences translated at each validation
     validation_beam: int = 1  # beam of validation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from headway.card import CardFacts
 from headway.data.order import Cursor
 
 
@@ -64,11 +65,22 @@ class Validation:
 
     scores: dict[str, float]  # with "loss"; empty if there are no such sentences
     sample: dict[str, str] = field(default_factory=dict)  # source, reference, output
+    facts: dict[str, Any] = field(default_factory=dict)  # found on the way and published with the model: thresholds
 
 
 @runtime_checkable
 class Task(Protocol):
     """Data, loss, prediction and measure, joined. The trainer knows nothing else."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with the training text, the pieces and the seed."""
+        ...
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Names of the scores of a validation, besides the loss; more is better. `training.watch` may name one."""
+        ...
 
     def build(self) -> nn.Module:
         """A fresh model of the run's design."""
@@ -91,5 +103,9 @@ class Task(Protocol):
         ...
 
     def facts(self) -> dict[str, Any]:
-        """Counts for the plan and the model card."""
+        """Counts for the plan: what is told of the files, the pieces and the labels."""
+        ...
+
+    def card(self, folder: Path, scores: Mapping[str, float]) -> CardFacts:
+        """What the model's card says of its data, its sizes, its scores and its use; the trainer adds the rest."""
         ...

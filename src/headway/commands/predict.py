@@ -1,0 +1,90 @@
+"""headway predict: what a model of any task makes of a text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from headway.errors import UsageError
+
+if TYPE_CHECKING:  # heavy: imported where they are used
+    from headway.tasks.base import Predictor
+    from headway.tasks.language_predictor import LanguagePredictor
+
+Option = typer.Option
+COLUMNS = (".conll", ".conllu", ".bio", ".bmes", ".bioes", ".iob", ".iob2")  # names of files with a word on each line
+
+
+def predict(
+    folder: Annotated[Path, typer.Argument(help="Model folder.")],
+    input_: Annotated[
+        Path | None, Option("--input", help="Text, a line for each example; else standard input.")
+    ] = None,
+    output: Annotated[Path | None, Option(help="Where to write; else standard output.")] = None,
+    layout: Annotated[
+        Literal["auto", "lines", "columns"],
+        Option(help="columns: a word on each line, an empty line between sentences."),
+    ] = "auto",
+    json_lines: Annotated[bool, Option("--json", help="A line of JSON for each example, with probabilities.")] = False,
+    prompt: Annotated[str | None, Option(help="Language models: go on with this text, shown as it is written.")] = None,
+    longest: Annotated[int | None, Option("--max", help="Language models: most pieces to write.")] = None,
+    temperature: Annotated[
+        float | None, Option(help="Language models: below 1, likely pieces become likelier; 0: greedy.")
+    ] = None,
+    top_p: Annotated[float | None, Option(help="Language models: draw from this much probability.")] = None,
+    top_k: Annotated[int | None, Option(help="Language models: draw from so many pieces.")] = None,
+    beam: Annotated[int | None, Option(help="Language models: search with so many texts instead of drawing.")] = None,
+    seed: Annotated[int | None, Option(help="Language models: of drawing.")] = None,
+    device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
+) -> None:
+    """Tag, classify, translate or go on with text, by what the model was trained for; in order."""
+    from headway.jobs import Files
+    from headway.predictors import open_model
+    from headway.training.files import disk_trouble
+
+    files = Files(input_, output, resume=False)
+    model = open_model(folder, device)
+    asked = {"longest": longest, "temperature": temperature, "top_p": top_p, "top_k": top_k, "beam": beam, "seed": seed}
+    manner = {name: value for name, value in asked.items() if value is not None}
+    if prompt is not None:
+        tell(writer(model, folder, manner), prompt)
+        return
+    model = writer(model, folder, manner) if manner else model
+    found = model.predict(files.lines(), columns=layout == "columns" or (layout == "auto" and holds_columns(input_)))
+    texts = (json.dumps(one.to_dict(), ensure_ascii=False) if json_lines else one.text for one in found)
+    if output is None:
+        write(texts, sys.stdout)
+        return
+    with disk_trouble(output, 4096), output.open("w", encoding="utf-8") as stream:
+        write(texts, stream)
+
+
+def write(texts: Iterator[str], stream: object) -> None:
+    for text in texts:
+        print(text, file=stream)  # pyright: ignore[reportArgumentType]
+
+
+def writer(model: Predictor, folder: Path, manner: dict[str, Any]) -> LanguagePredictor:
+    """A language model that writes as it was asked to."""
+    from headway.tasks.generation import Manner
+    from headway.tasks.language_predictor import LanguagePredictor
+
+    if not isinstance(model, LanguagePredictor):
+        raise UsageError(f"{folder}: --prompt and its companions are for language models; this is none")
+    return model.in_manner(Manner(**manner))
+
+
+def tell(model: LanguagePredictor, prompt: str) -> None:
+    """The prompt and what follows, as it is written."""
+    print(prompt, end="", flush=True)
+    model.write(prompt, lambda part: print(part, end="", flush=True))
+    print()
+
+
+def holds_columns(path: Path | None) -> bool:
+    return path is not None and any(suffix in COLUMNS for suffix in path.suffixes)

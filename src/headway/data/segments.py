@@ -1,0 +1,156 @@
+"""A text in segments: shuffled, each read by itself; or row by row in order, for a model that remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Int, Integer
+from torch import Tensor
+
+from headway.data.batches import BatchSettings
+from headway.data.order import Cursor, permute, seeded
+from headway.data.tokens import Tokens
+from headway.text.vocabulary import BOS, PAD
+
+SHIFT, SHUFFLE = 4, 5  # purposes of random numbers
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Some segments to train on: each token's label is the token after it."""
+
+    inputs: Int[Tensor, "b t"]
+    labels: Int[Tensor, "b t"]  # padding where a document begins: nothing tells what it will be
+    beside: tuple[Tensor, ...]  # what a model that remembers must know of each row
+    tokens: int  # labels that are no padding
+    indices: Integer[np.ndarray, " b"]  # where in the text they begin
+    cursor: Cursor  # where to go on after this batch and those of the other ranks at the same step
+
+    @classmethod
+    def read(
+        cls, text: Tokens, starts: Integer[np.ndarray, " b"], length: int, cursor: Cursor, beside: tuple[Tensor, ...]
+    ) -> Segments:
+        rows = torch.from_numpy(text.ring(starts, length + 1))
+        labels = rows[:, 1:].masked_fill(rows[:, 1:] == BOS, PAD)
+        return cls(rows[:, :-1].contiguous(), labels, beside, int((labels != PAD).sum()), starts, cursor)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.inputs, self.labels, *self.beside
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Segments:
+        return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Segments:
+        return self._each(Tensor.pin_memory)
+
+    def split(self) -> tuple[Segments, Segments]:
+        """Two halves, for when the whole does not fit into memory."""
+        middle = len(self.inputs) // 2
+        if middle == 0:
+            raise ValueError("a batch of one segment cannot be split")
+        return self._part(slice(middle)), self._part(slice(middle, None))
+
+    def _part(self, rows: slice) -> Segments:
+        inputs, labels, *beside = (tensor[rows] for tensor in self.tensors())
+        tokens = int((labels != PAD).sum())
+        return Segments(inputs, labels, tuple(beside), tokens, self.indices[rows], self.cursor)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Segments:
+        inputs, labels, *beside = (change(tensor) for tensor in self.tensors())
+        return replace(self, inputs=inputs, labels=labels, beside=tuple(beside))
+
+
+class Size(NamedTuple):
+    """Of one rank's batch: how many segments, how long."""
+
+    rows: int
+    length: int
+
+    @classmethod
+    def of(cls, text: Tokens, segment: int, settings: BatchSettings) -> Size:
+        """As the settings say; a text that is shorter than one segment is a segment by itself."""
+        length = min(segment, len(text))
+        rows = min(settings.tokens // length, settings.sentences or settings.tokens, len(text) // length)
+        return cls(max(1, rows), length)
+
+
+class Shuffled:
+    """Every epoch cuts the text at other places, and visits the segments in another order."""
+
+    def __init__(self, text: Tokens, size: Size, seed: int, rank: int = 0, world: int = 1) -> None:
+        self.text, self.size, self.seed, self.rank, self.world = text, size, seed, rank, world
+        self.segments = len(text) // size.length
+
+    def iterate(self, cursor: Cursor) -> Generator[Segments]:
+        """Of every `world` batches in a row, each rank takes its own."""
+        places = self._places(cursor)
+        while True:
+            step = list(islice(places, self.world))
+            here, after = step[self.rank][0], step[-1][1]
+            yield Segments.read(self.text, self.starts(here), self.size.length, after, ())
+
+    def _places(self, here: Cursor) -> Iterator[tuple[Cursor, Cursor]]:
+        while True:
+            after = replace(here, batch=here.batch + 1)
+            after = after if after.batch < self.count(here.epoch) else Cursor(here.epoch + 1)
+            yield here, after
+            here = after
+
+    def starts(self, cursor: Cursor) -> Integer[np.ndarray, " b"]:
+        first = cursor.batch * self.size.rows
+        numbers = np.arange(first, min(first + self.size.rows, self.segments))
+        shuffled = permute(numbers, self.segments, (self.seed, SHUFFLE, cursor.epoch))
+        return (shuffled * self.size.length + shift(self.seed, cursor.epoch, self.size.length)) % len(self.text)
+
+    def count(self, epoch: int) -> int:  # noqa: ARG002
+        return -(-self.segments // self.size.rows)
+
+    def passed(self, cursor: Cursor) -> float:
+        return cursor.epoch + cursor.batch / self.count(cursor.epoch)
+
+
+class InOrder:
+    """The text is cut into as many long rows as a batch has; each batch takes every row's next segment.
+
+    So what a row has read before is what its last segments held. Ranks take rows, and so one batch each a step.
+    """
+
+    def __init__(self, text: Tokens, size: Size, seed: int, rank: int = 0, world: int = 1) -> None:
+        rows = min(size.rows * world, max(world, len(text) // size.length))
+        self.text, self.seed, self.world = text, seed, world
+        self.rows, self.length = np.arange(rows)[rank::world], size.length
+        self.long = max(1, len(text) // rows)  # tokens of each row
+        self.steps = -(-self.long // size.length)
+
+    def iterate(self, cursor: Cursor) -> Generator[Segments]:
+        epoch, step = cursor.epoch, min(cursor.batch // self.world, self.steps - 1)
+        while True:
+            starts = (self.rows * self.long + step * self.length + shift(self.seed, epoch, self.length)) % len(
+                self.text
+            )
+            length = min(self.length, self.long - step * self.length)
+            last = step + 1 == self.steps
+            after = Cursor(epoch + 1) if last else Cursor(epoch, 0, (step + 1) * self.world)
+            yield Segments.read(self.text, starts, length, after, self.beside(fresh=step == 0))
+            epoch, step = (epoch + 1, 0) if last else (epoch, step + 1)
+
+    def beside(self, fresh: bool) -> tuple[Tensor, ...]:
+        """Which rows of the memory these are, and whether they begin anew."""
+        count = len(self.rows)
+        return torch.arange(count), torch.full((count,), fresh)
+
+    def count(self, epoch: int) -> int:  # noqa: ARG002
+        return self.steps * self.world
+
+    def passed(self, cursor: Cursor) -> float:
+        return cursor.epoch + cursor.batch / self.count(cursor.epoch)
+
+
+def shift(seed: int, epoch: int, length: int) -> int:
+    """Where the first segment of an epoch begins."""
+    return int(seeded(seed, SHIFT, epoch).integers(length))

@@ -1,0 +1,119 @@
+"""A text as one long row of numbers on disk, mapped into memory. A cache: safe to delete, and built again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from jaxtyping import Integer
+
+from headway.data.columns import Column
+from headway.data.documents import Amounts, Encoder, Line, Reading
+from headway.data.rows import pack
+from headway.data.store import make_beside, place_of
+from headway.data.writer import reporting
+from headway.text.vocabulary import BOS
+
+FORMAT = 1
+FACTS, IDS, PLACES = "facts.json", "ids", "places"
+
+
+@dataclass
+class Facts:
+    """What is known of a text without reading it. Written last, so a folder that has them is whole."""
+
+    key: str  # of the content: files, settings and pieces
+    kind: str  # type of the ids
+    amounts: Amounts = field(default_factory=Amounts)
+    bytes: dict[str, int] = field(default_factory=dict)  # of each file
+    format: int = FORMAT
+
+
+class Tokens:
+    """All documents one after another: begin, pieces, ends. `places` says which line every part comes from."""
+
+    def __init__(self, folder: Path, facts: Facts) -> None:
+        self.facts = facts
+        self._ids = Column(folder / IDS, facts.kind)
+        self._places = Column(folder / PLACES, "int64")
+
+    def __len__(self) -> int:
+        return len(self._ids.values)
+
+    def ring(self, starts: Integer[np.ndarray, " n"], length: int) -> Integer[np.ndarray, "n {length}"]:
+        """Rows from the given places on. After the last token comes the first again."""
+        wanted = (starts[:, None] + np.arange(length)) % len(self)
+        rows = self._ids.values[wanted].astype(np.int64)
+        self._ids.release()
+        return rows
+
+    def documents(self) -> Iterator[Integer[np.ndarray, " t"]]:
+        """Each document with its begin."""
+        begins = [*np.flatnonzero(self._ids.values == BOS).tolist(), len(self)]
+        for start, stop in zip(begins, begins[1:], strict=False):
+            yield self._ids.values[start:stop].astype(np.int64)
+
+    def place(self, token: int) -> tuple[int, int]:
+        """File and line of a token."""
+        offsets, files, numbers = self._places.values.reshape(-1, 3).T
+        index = int(np.searchsorted(offsets, token, side="right")) - 1
+        return int(files[index]), int(numbers[index])
+
+
+def open_tokens(folder: Path, key: str) -> Tokens | None:
+    """The text of this content, or nothing where it is missing, unfinished, damaged or of another format."""
+    place = place_of(folder, key)
+    try:
+        table = json.loads((place / FACTS).read_bytes())
+        facts = Facts(**{**table, "amounts": Amounts(**table["amounts"])})
+        sizes = {name: (place / name).stat().st_size for name in facts.bytes}
+        sound = (facts.format, facts.key, facts.bytes) == (FORMAT, key, sizes)
+        return Tokens(place, facts) if sound else None
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
+
+
+def build_tokens(folder: Path, key: str, reading: Reading, lines: Iterable[Line], pieces: Encoder, size: int) -> Tokens:
+    """Encode a text block by block and file it under `key`. `size`: of the vocabulary."""
+    place = place_of(folder, key)
+    beside = make_beside(place)
+    facts = Facts(key, "uint16" if size < 2**16 else "uint32")
+    try:
+        with reporting(place), ExitStack() as files:
+            ids, places = (files.enter_context((beside / name).open("wb")) for name in (IDS, PLACES))
+            written = 0
+            for block, rows in reading.encoded(lines, pieces):
+                packed = pack(rows, facts.kind)
+                where = [(written + offset, *line[1:3]) for line, offset in zip(block, packed.offsets, strict=False)]
+                ids.write(packed.flat.tobytes())
+                places.write(np.array(where, np.int64).tobytes())
+                written += len(packed.flat)
+                facts.amounts.add(block, rows)
+            _sync(ids, places)
+            facts.bytes = {name: (beside / name).stat().st_size for name in (IDS, PLACES)}
+            _sync(files.enter_context(_written(beside / FACTS, facts)))
+        with reporting(place):
+            shutil.rmtree(place, ignore_errors=True)
+            beside.rename(place)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return Tokens(place, facts)
+
+
+def _written(path: Path, facts: Facts) -> IO:
+    file = path.open("w", encoding="utf-8")
+    json.dump(asdict(facts), file, indent=1)
+    return file
+
+
+def _sync(*files: IO) -> None:
+    for file in files:
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,254 @@
+"""Classification: files read, a rule learned, many labels with a tuned threshold, scores against scikit-learn."""
+
+from __future__ import annotations
+
+import json
+import signal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics
+
+import annotations
+import corpora
+import nursery
+from headway.data.labelled import Form, form_of, read
+from headway.data.packing import Shape
+from headway.errors import UsageError
+from headway.metrics.classes import average_precision, best_threshold, confusion, macro_f1, micro_f1
+from headway.parts.heads.pooling import Attention, ClassToken, Mean
+from headway.predictors import open_model
+from headway.tasks.classification import ClassificationTask
+from headway.tasks.classifier import Classifier
+
+TASK = {"kind": "classification"}
+WORDS = {"text": {"kind": "words"}}
+CUTS = (",", "")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, float]]:
+    folder = tmp_path_factory.mktemp("classifier")
+    longer = {"training": {"steps": 60, "validate_every": 30}, "data": {"longest": 30}}
+    whole = annotations.table(TASK, annotations.write_texts(folder), WORDS, longer)
+    return folder / "model", annotations.train(folder / "model", whole)
+
+
+def classifier(folder: Path) -> Classifier:
+    model = open_model(folder, "cpu")
+    assert isinstance(model, Classifier)
+    return model
+
+
+# ---------------------------------------------------------------- learning
+
+
+def test_a_rule_of_order_is_learned(trained: tuple[Path, dict[str, float]]) -> None:
+    assert trained[1]["accuracy"] > 90
+    model = classifier(trained[0])
+    good, bad, empty = model.classify(["the good and bad dog", "bad dog runs good", " "])
+    assert (good.labels, bad.labels, empty.labels) == (("up",), ("down",), ())
+    assert sum(good.chances.values()) == pytest.approx(1, abs=1e-4)
+    assert (good.text, empty.text) == ("the good and bad dog\tup", "")
+
+
+@pytest.mark.parametrize("pooling", ["class_token", "attention"])
+def test_every_pooling_learns(tmp_path: Path, pooling: str) -> None:
+    longer = {"training": {"steps": 60, "validate_every": 60}, "task": {**TASK, "pooling": {"kind": pooling}}}
+    whole = annotations.table(TASK, annotations.write_texts(tmp_path, 300), WORDS, longer)
+    assert annotations.train(tmp_path / "model", whole)["accuracy"] > 80
+
+
+def test_many_labels_have_a_threshold_that_lies_in_the_folder(tmp_path: Path) -> None:
+    many = {"task": {**TASK, "many": True}, "training": {"steps": 60, "validate_every": 30, "watch": "f1"}}
+    whole = annotations.table(TASK, annotations.write_many(tmp_path), WORDS, many)
+    assert annotations.train(tmp_path / "model", whole)["f1"] > 85
+    facts = json.loads((tmp_path / "model" / "headway.json").read_text())
+    model = classifier(tmp_path / "model")
+    assert model.threshold == facts["threshold"] and 0 < model.threshold < 1
+    both, none = model.classify(["Anna sees Bob", "the dog"])
+    assert (set(both.labels), none.labels) == ({"Anna", "Bob"}, ())
+    assert json.loads(both.text) == {"text": "Anna sees Bob", "label": list(both.labels)}
+
+
+def test_many_texts_at_once_are_judged_as_one_by_one(trained: tuple[Path, dict[str, float]]) -> None:
+    model = classifier(trained[0])
+    texts = ["good bad", "bad the dog and the cat runs home good", "", "never seen", "good " * 500]
+    together = model.chances(texts)
+    alone = np.concatenate([model.chances([text]) for text in texts])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [Mean(), ClassToken(), Attention()], ids=lambda kind: kind.kind)
+def test_pooling_does_not_see_padding(kind: Mean | ClassToken | Attention) -> None:
+    pool, hidden = kind.build(8), torch.randn(2, 5, 8)
+    real = torch.tensor([[True] * 3 + [False] * 2, [True] * 5])
+    changed = torch.where(real[..., None], hidden, torch.full_like(hidden, 9.0))
+    torch.testing.assert_close(pool(hidden, real), pool(changed, real))
+    torch.testing.assert_close(pool(hidden, real)[0], pool(hidden[:1, :3], real[:1, :3])[0])
+
+
+def test_mean_pooling_is_a_mean() -> None:
+    hidden, real = torch.randn(1, 4, 3), torch.tensor([[True, True, True, False]])
+    torch.testing.assert_close(Mean().build(3)(hidden, real)[0], hidden[0, :3].mean(dim=0))
+
+
+# ---------------------------------------------------------------- resuming
+
+
+def test_a_killed_run_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    change = {"task": {**TASK, "many": True}, "training": {"batch": {"tokens": 128, "shapes": "bounded"}}}
+    whole = annotations.table(TASK, annotations.write_many(tmp_path, 150), WORDS, change)
+    run = annotations.write_config(tmp_path, whole)
+    assert nursery.run(tmp_path, "train", run, "--out", tmp_path / "whole")[0] == 0
+    child = nursery.start(tmp_path, "train", run, "--out", tmp_path / "killed")
+    nursery.wait_for(tmp_path / "killed" / "state" / "step-00000006")
+    assert child.send(signal.SIGKILL, after=0.0) in (-9, 0), child.said()
+    code, said = nursery.run(tmp_path, "train", "--out", tmp_path / "killed")
+    assert code == 0, said
+    assert corpora.outcome(tmp_path / "killed") == corpora.outcome(tmp_path / "whole")
+
+
+def test_dummy_rows_have_no_weight(tmp_path: Path) -> None:
+    """Batches of few shapes are filled up; the loss is that of the real texts."""
+    whole = annotations.table(
+        TASK, annotations.write_texts(tmp_path, 60), WORDS, {"task": {**TASK, "word_dropout": 0.0}}
+    )
+    made = annotations.trainer(tmp_path / "m", whole)
+    assert isinstance(made.task, ClassificationTask)
+    objective = made.task.objective(made.job.model.eval())
+    rows = np.arange(5)
+    width = int(made.task.pieces.lengths[:5].max())
+    exact, padded = (
+        objective(*made.task.fill(rows, Shape(count, width + more, 1))) for count, more in ((5, 0), (8, 3))
+    )
+    for one, two in zip(exact, padded, strict=True):
+        torch.testing.assert_close(one, two, atol=1e-5, rtol=1e-5)
+
+
+# ---------------------------------------------------------------- scores
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10_000), st.integers(2, 5), st.integers(1, 30))
+def test_scores_are_those_of_scikit_learn(seed: int, labels: int, count: int) -> None:
+    dice = np.random.default_rng(seed)
+    chances = dice.choice(np.linspace(0, 1, 7), (count, labels))  # with ties
+    meant = dice.random((count, labels)) < 0.5
+    said = chances >= 0.5
+    used = np.flatnonzero(said.any(0) | meant.any(0))
+    score = partial(metrics.f1_score, meant, said, zero_division=0)  # pyright: ignore[reportArgumentType]
+    expected = score(average="macro", labels=used) if len(used) else 0.0
+    assert macro_f1(said, meant) == pytest.approx(expected)
+    assert micro_f1(said, meant) == pytest.approx(score(average="micro"))
+    if meant[:, 0].any():
+        ours = average_precision(chances[:, 0], meant[:, 0])
+        assert ours == pytest.approx(metrics.average_precision_score(meant[:, 0], chances[:, 0]))
+    one, two = dice.integers(labels, size=(2, count))
+    np.testing.assert_array_equal(confusion(one, two, labels), metrics.confusion_matrix(two, one, labels=range(labels)))
+
+
+def test_the_threshold_is_the_best_of_those_tried() -> None:
+    dice = np.random.default_rng(0)
+    meant = dice.random((200, 3)) < 0.3
+    chances = np.clip(0.3 * meant + 0.4 * dice.random((200, 3)), 0, 1)
+    best = best_threshold(chances, meant)
+    scores = [macro_f1(chances >= place, meant) for place in np.arange(0.05, 0.96, 0.05)]
+    assert macro_f1(chances >= best, meant) == pytest.approx(max(scores))
+
+
+# ---------------------------------------------------------------- files
+
+
+def form(name: str, **changes: Any) -> Form:
+    return form_of(
+        Path(name), "auto", changes.get("fields", ("", "")), changes.get("many", False), changes.get("cuts", CUTS)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "changes", "labels"),
+    [
+        ("a.tsv", "good film\tup\n", {}, ("up",)),
+        ("a.tsv", "7\tup\tgood film\n", {"fields": ("3", "2")}, ("up",)),
+        ("a.txt", "up good film\n", {}, ("up",)),
+        ("a.txt", "__label__up good film\n", {}, ("up",)),
+        ("a.train", "NUM:count good film\n", {"cuts": (",", ":")}, ("NUM",)),
+        ("a.jsonl", '{"text": "good film", "label": "up"}\n', {}, ("up",)),
+        ("a.jsonl", '{"t": "good film", "l": ["a", "b"]}\n', {"fields": ("t", "l"), "many": True}, ("a", "b")),
+        ("a.tsv", "good film\t1,2\n", {"many": True}, ("1", "2")),
+        ("a.tsv", "good film\t\n", {"many": True}, ()),
+    ],
+)
+def test_files_are_read_by_their_names(
+    tmp_path: Path, name: str, text: str, changes: dict[str, Any], labels: tuple[str, ...]
+) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    found = next(read(path, form(name, **changes)))
+    assert (found.text, found.labels, found.line) == ("good film", labels, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("x.tsv", "a\tup\nb\n", "x.tsv:2: 1 column, at least 2 are wanted: the text in 1, its label in 2"),
+        ("x.tsv", "a\tup\nb\t\n", "x.tsv:2: 0 labels, one is wanted; for several set task.many = true"),
+        ("x.jsonl", '{"text": "a"}\n', "x.jsonl:1: no 'text' or no 'label'; the fields are text"),
+        ("x.jsonl", "nonsense\n", "x.jsonl:1: not JSON"),
+        ("x.jsonl", '{"text": "a", "label": ["u", "v"]}\n', "x.jsonl:1: 'label' is a list, one label is wanted"),
+        ("x.tsv", "a\tup\nb\tup\n", "all texts have the label 'up'; two are wanted at least"),
+        ("x.tsv", "\tup\n", "no text with a label is in it"),
+    ],
+)
+def test_a_bad_file_is_told_in_one_line(tmp_path: Path, name: str, text: str, said: str) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError) as error:
+        annotations.trainer(tmp_path / "m", annotations.table(TASK, path, WORDS))
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_empty_and_long_texts_are_counted_and_told(tmp_path: Path) -> None:
+    path = annotations.write_texts(tmp_path, 60)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(" \tup\n" + "good " * 300 + "\tup\n")
+    roomy = {"data": {"dev_sentences": 0}, "training": {"batch": {"tokens": 512}}}
+    made = annotations.trainer(tmp_path / "m", annotations.table(TASK, path, WORDS, roomy))
+    facts = made.task.facts()
+    assert (facts["texts"], facts["empty"], facts["cut"]) == (61, 1, 0)
+    short = {"data": {"dev_sentences": 0, "longest": 100}}
+    assert annotations.trainer(tmp_path / "n", annotations.table(TASK, path, WORDS, short)).task.facts()["cut"] == 1
+    assert made.run.task.look(made.run.data, force=False) == [f"doctor: 1 texts are empty and left out ({path}:61)"]
+
+
+def test_unknown_labels_and_empty_texts_at_evaluation(tmp_path: Path, trained: tuple[Path, dict[str, float]]) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("good dog bad\tup\n\tup\nbad dog good\tsideways\n", encoding="utf-8")
+    found = classifier(trained[0]).evaluate([path])
+    assert (found.count, found.scores["accuracy"].value) == (2, 50)
+    assert found.notes[0].startswith(f"{path}:3: 1 texts have a label that the model has never seen (sideways)")
+    assert found.notes[1] == f"{path}:2: 1 empty texts are left out"
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def test_predict_and_evaluate_from_the_command_line(tmp_path: Path, trained: tuple[Path, dict[str, float]]) -> None:
+    text, picture = tmp_path / "in.txt", tmp_path / "confusion.png"
+    text.write_text("good dog bad\n\nbad dog good\n", encoding="utf-8")
+    code, said = nursery.run(tmp_path, "predict", trained[0], "--input", text, "--output", tmp_path / "out.tsv")
+    assert code == 0, said
+    assert (tmp_path / "out.tsv").read_text() == "good dog bad\tup\n\nbad dog good\tdown\n"
+    out = ("--picture", picture, "--html", tmp_path / "o.html", "--json", tmp_path / "o.json")
+    code, said = nursery.run(tmp_path, "evaluate", trained[0], tmp_path / "out.tsv", *out)
+    assert code == 0, said
+    assert picture.read_bytes().startswith(b"\x89PNG") and "confusion" in (tmp_path / "o.html").read_text()
+    assert json.loads((tmp_path / "o.json").read_text())["scores"]["accuracy"]["value"] == 100
+    assert nursery.run(tmp_path, "predict", trained[0], "--input", text, "--layout", "columns")[0] == 2

@@ -1,0 +1,195 @@
+"""What a text costs a language model: every way of reading against the plainest computation there is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from headway.architecture import LanguageModelDesign
+from headway.data.documents import Amounts
+from headway.metrics.perplexity import Perplexity, remembered, strided, windows
+from headway.models import LanguageModel
+from headway.parts.feed_forward import Relu
+from headway.parts.positions import Learned, Rotary, TransformerXL
+from headway.tasks.reading import Reading, Remembering
+from headway.text.vocabulary import BOS, EOS, PAD
+from headway.training.carried import carried_by, untouched
+
+PIECES = 23
+
+
+def model(seed: int = 0, **changes: Any) -> LanguageModel:
+    torch.manual_seed(seed)
+    plain: dict[str, Any] = {
+        "width": 16, "heads": 2, "layers": 2, "feed_forward": Relu(width=32), "positions": Rotary(), "dropout": 0.0,
+    }  # fmt: skip
+    return LanguageModelDesign(**{**plain, **changes}).build(PIECES).eval()
+
+
+def document(length: int, seed: int = 0) -> np.ndarray:
+    dice = np.random.default_rng(seed)
+    return np.array([BOS, *dice.integers(4, PIECES, length - 2), EOS])
+
+
+def cost(model: LanguageModel, context: np.ndarray, token: int) -> float:
+    """Minus the logarithm of the probability of one token after a context, by the model's plain forward pass."""
+    with torch.no_grad():
+        return -float(model(torch.from_numpy(context)[None])[0, -1].log_softmax(-1)[token])
+
+
+# ---------------------------------------------------------------- windows
+
+
+@pytest.mark.parametrize(("longest", "stride"), [(6, 6), (6, 2), (6, 1), (7, 3), (40, 40), (40, 10), (1, 1)])
+def test_windows_equal_brute_force(longest: int, stride: int) -> None:
+    """Each token by itself: its window begins `longest - stride` tokens before the part that is counted."""
+    net, texts = model().double(), [document(n, n) for n in (2, 5, 17, 30)]
+    for ids, found in zip(texts, strided(net, texts, longest, stride), strict=True):
+        starts = [max(0, token // stride * stride - (longest - stride)) for token in range(len(ids) - 1)]
+        direct = [cost(net, ids[start : i + 1], ids[i + 1]) for i, start in enumerate(starts)]
+        assert np.allclose(found, direct, atol=1e-12)
+
+
+def test_windows_that_move_by_one_give_each_token_all_its_context() -> None:
+    net, ids = model(positions=Learned(), longest=6).double(), document(20)
+    direct = [cost(net, ids[max(0, i - 5) : i + 1], ids[i + 1]) for i in range(19)]
+    assert np.allclose(strided(net, [ids], 6, 1)[0], direct, atol=1e-12)
+
+
+def test_every_token_is_counted_once() -> None:
+    counted = [i for w in windows([50], 16, 4) for i in range(w.counted, w.stop)]
+    assert counted == list(range(50))
+    assert all(w.stop - w.start <= 16 for w in windows([50], 16, 4))
+
+
+def test_a_window_over_all_is_the_loss_of_hugging_face() -> None:
+    """The same weights in GPT-2, with their own loss."""
+    transformers = pytest.importorskip("transformers")
+    from headway.exchange.gpt2 import from_gpt2
+
+    torch.manual_seed(1)
+    shape = {"vocab_size": PIECES, "n_positions": 32, "n_embd": 16, "n_layer": 2, "n_head": 2}
+    theirs = transformers.GPT2LMHeadModel(transformers.GPT2Config(**shape, bos_token_id=BOS, eos_token_id=EOS)).eval()
+    design, tensors = from_gpt2(theirs.state_dict(), theirs.config.to_dict())
+    ours = design.build(PIECES).eval()
+    ours.load_state_dict(tensors)
+    ids = document(30)
+    with torch.no_grad():
+        expected = float(theirs(torch.from_numpy(ids)[None], labels=torch.from_numpy(ids)[None]).loss)
+    assert math.isclose(strided(ours, [ids], 32, 32)[0].mean(), expected, rel_tol=1e-5)
+
+
+# ---------------------------------------------------------------- memory
+
+
+@pytest.mark.parametrize("positions", [TransformerXL(), Rotary()])
+def test_a_memory_of_everything_is_one_pass_over_everything(positions: Any) -> None:
+    net, ids = model(positions=positions, memory=50).double(), document(41)
+    assert np.allclose(remembered(net, [ids], 7)[0], strided(net, [ids], 50, 50)[0], atol=1e-12)
+
+
+def test_a_short_memory_of_one_layer_is_a_window() -> None:
+    """One layer remembers embeddings, which do not depend on what came before: memory is exactly context."""
+    net, ids = model(positions=TransformerXL(), memory=8, layers=1).double(), document(40)
+    assert np.allclose(remembered(net, [ids], 4)[0], strided(net, [ids], 12, 4)[0], atol=1e-12)
+
+
+def test_deeper_layers_remember_further_than_their_memory() -> None:
+    """With n layers what is seen reaches n memories back (section 3.2 of the paper)."""
+    net, ids = model(positions=TransformerXL(), memory=4, layers=2).double(), document(16)
+    other = ids.copy()
+    other[6] = 4 + (ids[6] - 3) % (PIECES - 4)
+    assert other[6] != ids[6]
+    far = [x[13] for x in remembered(net, [ids, other], 4)]  # read at 12..15: 7 tokens after it
+    assert abs(far[0] - far[1]) > 1e-9
+    window = [x[13] for x in strided(net, [ids, other], 8, 4)]
+    assert window[0] == window[1]
+
+
+# ---------------------------------------------------------------- training with a memory
+
+
+def segments(rows: int, length: int, count: int) -> Tensor:
+    return torch.from_numpy(np.random.default_rng(3).integers(4, PIECES, (count, rows, length)))
+
+
+def test_the_carried_memory_is_the_memory() -> None:
+    """Segments through the objective, and through the model's own list of vectors that grows from nothing."""
+    net, memory = model(positions=TransformerXL(), memory=6).double(), list[Tensor]()
+    objective = Remembering(net, 0.0, rows=3)
+    for number, ids in enumerate(segments(3, 5, 4)):
+        hidden, memory = net.hidden(ids[:, :-1], memory)
+        expected = torch.nn.functional.cross_entropy(
+            net.head(hidden).flatten(0, 1), ids[:, 1:].flatten(), reduction="sum"
+        )
+        total, _, count = objective(ids[:, :-1], ids[:, 1:], torch.arange(3), torch.full((3,), number == 0))
+        assert count == 12 and torch.allclose(total, expected, rtol=1e-6)
+    assert objective.carried["length"].tolist() == [6, 6, 6]
+
+
+def test_a_fresh_row_forgets_and_the_others_do_not() -> None:
+    net = model(positions=TransformerXL(), memory=6)
+    first, second = segments(2, 5, 2)
+
+    def costs(objective: nn.Module, *beside: Tensor) -> list[float]:
+        """Of the second segment, row by row."""
+        with torch.no_grad():
+            rows = [[x[i : i + 1] for x in (second, second, *beside)] for i in (0, 1)]
+            return [float(objective(*row)[0]) for row in rows]
+
+    totals = []
+    for fresh in ([False, False], [True, False], [True, True]):
+        objective = Remembering(net, 0.0, rows=2)
+        objective(first, first, torch.arange(2), torch.ones(2, dtype=torch.bool))
+        totals.append(costs(objective, torch.arange(2), torch.tensor(fresh)))
+    alone = costs(Reading(net, 0.0))
+    assert totals[2] == pytest.approx(alone, rel=1e-5)
+    assert totals[1][0] == pytest.approx(alone[0], rel=1e-5) and totals[1][1] == pytest.approx(totals[0][1], rel=1e-6)
+    assert abs(totals[0][0] - alone[0]) > 1e-4
+
+
+def test_no_gradient_flows_into_the_memory() -> None:
+    objective = Remembering(model(positions=TransformerXL(), memory=6), 0.0, rows=2)
+    for number, ids in enumerate(segments(2, 5, 2)):
+        total = objective(ids, ids, torch.arange(2), torch.full((2,), number == 0))[0]
+        total.backward()  # would fail if the graph of the first segment were still needed
+    assert not any(tensor.requires_grad for tensor in objective.carried.values())
+
+
+def test_trying_out_leaves_no_trace() -> None:
+    objective = Remembering(model(positions=TransformerXL(), memory=6), 0.0, rows=2)
+    ids = segments(2, 5, 1)[0]
+    before = {name: (tensor.clone(), tensor.data_ptr()) for name, tensor in carried_by(objective).items()}
+    with untouched(objective.carried):
+        objective(ids, ids, torch.arange(2), torch.zeros(2, dtype=torch.bool))
+    for name, tensor in objective.carried.items():
+        assert torch.equal(tensor, before[name][0]) and tensor.data_ptr() == before[name][1]
+    assert carried_by(Reading(objective.model, 0.0)) == {}
+
+
+def test_a_step_never_waits_for_its_numbers() -> None:
+    """Tensors without contents: whatever looked at a value would fail, and so would a recorded CUDA graph."""
+    with FakeTensorMode():
+        objective = Remembering(model(positions=TransformerXL(), memory=6).train(), 0.0, rows=2)
+        ids = torch.zeros(2, 5, dtype=torch.long)
+        total, _, _ = objective(ids, ids, torch.arange(2), torch.zeros(2, dtype=torch.bool))
+        total.backward()
+
+
+# ---------------------------------------------------------------- units
+
+
+def test_units() -> None:
+    """A coin for each of 8 characters: one bit a character, whatever the pieces are."""
+    amounts = Amounts(tokens=4, words=2, characters=8, bytes=10)
+    found = Perplexity(8 * math.log(2), amounts)
+    assert found.bits_per_character == pytest.approx(1.0) and found.bits_per_byte == pytest.approx(0.8)
+    assert found.of_tokens == pytest.approx(2**2) and found.of_words == pytest.approx(2**4)
+    assert found.loss == pytest.approx(2 * math.log(2))
+    assert PAD == 0
