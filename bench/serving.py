@@ -28,6 +28,7 @@ from bench.clients import Outcome, dawdle, idle, lasting, overload, slope, stead
 
 WARM_UP = 5.0  # seconds that are not measured
 KILLS = 20
+FILLING = 5000  # requests of 100 clients, after which the largest batch has been seen: its memory is kept
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,9 @@ class Served:
         rows = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
         return [self.process.pid, *(int(row.split()[0]) for row in rows if "Z" not in row)]
 
-    def megabytes(self) -> float:
-        """What all processes hold; pages they share count once."""
-        return sum(held(pid, "smaps_rollup", "Pss:") for pid in self.processes()) / 1024
+    def megabytes(self, kind: str = "Pss:") -> float:
+        """What all processes hold: pages they share count once (Pss), or only what is theirs (Anonymous)."""
+        return sum(held(pid, "smaps_rollup", kind) for pid in self.processes()) / 1024
 
     def threads(self) -> int:
         return round(sum(held(pid, "status", "Threads:") for pid in self.processes()))
@@ -85,6 +86,8 @@ def served(folder: Path, *options: str) -> Iterator[Served]:
                     raise SystemExit(f"the server ended: {lines}")
             yield Served(process, address, time.monotonic() - begun)
         finally:
+            if process.poll() is not None:
+                print(f"the server ended with {process.returncode}: {os.pread(log.fileno(), 1 << 30, 0)[-2000:]!r}")
             process.terminate()
             process.wait()
 
@@ -143,21 +146,21 @@ async def l4(server: Served, scale: Scale) -> dict[str, Any]:
     """Many requests: memory, threads and files of all processes, twenty times on the way."""
     megabytes: list[float] = []
     others: list[tuple[int, int]] = []
-    step = scale.requests // 25
-    for _ in range(25):
+    step = scale.requests // 20
+    await steady(server.url, scale.texts, lambda done: len(done.samples) < FILLING, clients=100)
+    for _ in range(20):
         outcome = await steady(server.url, scale.texts, lambda done: len(done.samples) < step)
-        megabytes.append(server.megabytes())
+        megabytes.append(server.megabytes("Anonymous:"))  # libraries are shared with others, who come and go
         others.append((server.threads(), server.files()))
         assert outcome.statuses.keys() == {200}, outcome.statuses
-    rest = megabytes[5:]  # after the warm-up
-    growth, doubt = slope(rest)
+    growth, doubt = slope(megabytes)
     return {
-        "requests": 25 * step,
-        "MB": f"{rest[0]:.0f} to {rest[-1]:.0f}",
-        "growth MB": round(rest[-1] - rest[0], 1),
+        "requests": 20 * step,
+        "MB": f"{megabytes[0]:.0f} to {megabytes[-1]:.0f}",
+        "growth MB": round(megabytes[-1] - megabytes[0], 1),
         "MB per 1,000 requests": f"{1000 * growth / step:.2f} ± {1000 * doubt / step:.2f}",
-        "threads": f"{others[5][0]} to {others[-1][0]}",
-        "files": f"{others[5][1]} to {others[-1][1]}",
+        "threads": f"{others[0][0]} to {others[-1][0]}",
+        "files": f"{others[0][1]} to {others[-1][1]}",
     }
 
 

@@ -24,7 +24,7 @@ from headway.serve.desk import Desk
 from headway.serve.logs import Log
 from headway.serve.process import Died
 from headway.serve.service import Service
-from headway.serve.settings import Settings
+from headway.serve.settings import Limits, Settings
 
 PATIENCE = 120  # seconds until a test gives up
 FACTS = {
@@ -48,7 +48,8 @@ class FakeWorker:
         if answer == "die":
             self.dead.set()
             raise Died
-        return answer or {"found": [said(text) for text in message["texts"]]}
+        say = predicted if message["act"] == "predict" else said
+        return answer or {"found": [say(text) for text in message["texts"]]}
 
     def stop(self, number: int) -> None:
         self.stopped.append(number)
@@ -63,6 +64,10 @@ def said(text: str) -> dict[str, Any]:
         "text": text.upper(), "score": -1.0, "confidence": 0.5, "tokens": [], "token_scores": [], "alignment": [],
         "alternatives": [],
     }  # fmt: skip
+
+
+def predicted(text: str) -> dict[str, Any]:
+    return {"text": text.upper(), "facts": {"text": text.upper()}}
 
 
 class DeskWorker(FakeWorker):
@@ -105,7 +110,8 @@ async def local(make: Callable[[], Any] = FakeWorker, **settings: Any) -> AsyncI
         workers.append(make())
         return workers[-1]
 
-    chosen = Settings(**{"folders": (Path("toy"),), "spares": 0, **settings})
+    patient = Limits(deadline=60.0)  # a slow machine is no fault
+    chosen = Settings(**{"folders": (Path("toy"),), "spares": 0, "limits": patient, **settings})
     async with Service(chosen, start, Log(log)).opened() as service:
         yield Local(service, create(service, chosen), log, workers)
 
@@ -186,7 +192,7 @@ class Running:
 @contextlib.contextmanager
 def running(*arguments: object, **environment: str) -> Iterator[Running]:
     """`headway serve` with these arguments, on a free port."""
-    command = [sys.executable, "-m", "headway", "serve", *map(str, arguments), "--port", "0"]
+    command = [sys.executable, "-m", "headway", "serve", *map(str, arguments), "--port", "0", "--deadline", "60"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
     server, up = Running(process), threading.Event()
 

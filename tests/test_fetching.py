@@ -9,6 +9,7 @@ import sys
 import threading
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -74,7 +75,8 @@ class Clerk(BaseHTTPRequestHandler):
         self.send_header("Content-Type", shelf.kind)
         self.send_header("Content-Length", str(len(body) - start))
         self.end_headers()
-        self.wfile.write(body[start:][: shelf.cuts.pop(0) if shelf.cuts else None])
+        with suppress(BrokenPipeError):  # a client may have seen enough
+            self.wfile.write(body[start:][: shelf.cuts.pop(0) if shelf.cuts else None])
 
     def log_message(self, format: str, *args: object) -> None:
         pass

@@ -21,7 +21,8 @@ from headway.looking.attribution import reading_vectors
 from headway.looking.packing import unpack
 from headway.looking.reading import read
 from headway.looking.request import EVERYTHING, Edit, Head, TooLongError, TraceRequest
-from headway.looking.trace import differing, trace
+from headway.looking.trace import trace
+from headway.looking.translated import differing
 from headway.parts.feed_forward import Gelu, Swiglu
 from headway.parts.kernels import Linear, Linformer, Softmax
 from headway.parts.kernels.scores import Additive, Cosine

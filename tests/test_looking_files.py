@@ -107,8 +107,8 @@ def test_other_files_are_refused(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_traces_of_other_kinds_are_refused(found: dict[str, Any], tmp_path: Path) -> None:
-    save_trace(found | {"kind": "tagging"}, tmp_path / "t.json")
-    with pytest.raises(UsageError, match="a trace of tagging"):
+    save_trace(found | {"kind": "painting"}, tmp_path / "t.json")
+    with pytest.raises(UsageError, match="a trace of 'painting'"):
         read_trace(tmp_path / "t.json")
     with pytest.raises(UsageError, match="cannot be read"):
         read_trace(tmp_path / "none.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from importlib.resources import files
@@ -21,11 +22,15 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from browsing import PATIENCE, PAYLOADS, Backend, browser_path, everything, hostile_trace, serving
+from browsing import PATIENCE, PAYLOADS, Backend, browser_path, everything, hostile_trace, poisoned, serving
 from headway.looking.document import document
+from headway.looking.request import EVERYTHING, TraceRequest
+from headway.looking.trace import trace
+from headway.predictors import open_model
 from headway.serve.plain import filled
 from models import random_folder
 from serving import running
+from trades import TEXTS, toy_folders
 
 CHROMIUM = browser_path()
 pytestmark = [
@@ -445,3 +450,47 @@ def test_the_real_server_and_the_page_understand_each_other(browser: Browser, tm
 
 def parts(name: str) -> list[str]:
     return {"Alignment": ["attention"], "Beam": ["beam"], "Inside": ["inside", "lens"]}.get(name, [])
+
+
+# ---------------------------------------------------------------- other tasks
+
+
+def test_models_that_do_not_translate_have_panels_of_their_own(browser: Browser, tmp_path: Path) -> None:
+    wanted = {
+        "tagger": (["Labels", "Attention", "Heads", "Training"], "Labels"),
+        "classifier": (["Classes", "Attention", "Heads", "Training"], "Class"),
+        "writer": (["Tokens", "Attention", "Heads", "Training"], "How it could go on"),
+    }
+    with running(*toy_folders(tmp_path, wanted).values(), "--spares", 0) as real:
+        context = browser.new_context(viewport={"width": 390, "height": 800})
+        watched = Watched(context)
+        page = watched.page
+        page.goto(real.url)
+        for name, (panels, result) in wanted.items():
+            page.locator("#model").select_option(f"{name} 0")
+            page.locator("#q").fill(TEXTS[name])
+            expect(page.locator("#target-language")).to_have_text(result)
+            assert page.locator("#tabs [role=tab]:visible").all_inner_texts() == panels
+            for panel in panels[:-1]:
+                page.get_by_role("tab", name=panel).click()
+                page.wait_for_function(
+                    "(text) => session.trace?.source.text === text && !session.busy", arg=TEXTS[name]
+                )
+                expect(page.locator(f"#panel-{panel.lower()} .empty")).to_have_count(0)
+                assert page.evaluate("document.documentElement.scrollWidth") <= 390
+            key(page, "silence-layer").click()
+            expect(page.locator("#changes .versus")).to_be_visible()
+        context.close()
+        watched.check(urlsplit(real.url).netloc)
+
+
+@pytest.mark.parametrize("name", ["tagger", "classifier", "rememberer"])
+def test_saved_pages_of_other_tasks_stay_text(watched: Watched, tmp_path: Path, name: str) -> None:
+    found = trace(open_model(toy_folders(tmp_path, [name])[name], "cpu"), TraceRequest(TEXTS[name], include=EVERYTHING))
+    page = watched.page
+    for shown in (found, poisoned(found, itertools.cycle(PAYLOADS))):
+        page.goto(saved(tmp_path, shown))
+        for tab in page.locator("#tabs [role=tab]:visible").all():
+            tab.click()
+        assert_only_ours(page)
+    watched.check()

@@ -22,7 +22,7 @@ FILES = sorted((Path(__file__).parent.parent / "recipes").glob("*.toml"))
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
 WANTED = """
 multi30k-en-de multi30k-de-en multi30k-en-fr tatoeba-en-de tatoeba-de-en tatoeba-en-fr tatoeba-fr-en tatoeba-en-zh
-tatoeba-zh-en msctd-en-zh 3am-en-zh python-docs-en-zh cmudict
+tatoeba-zh-en msctd-en-zh 3am-en-zh python-docs-en-zh cmudict inflection scan parsing dialogue
 """
 
 

@@ -152,7 +152,7 @@ def test_evaluate_takes_the_tokeniser_from_the_language(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("good --source test.en", "--reference is missing"),
+        ("--source test.en", "--reference is missing"),
         ("--reference test.de", "nothing to evaluate"),
         ("good --hypothesis out.de --reference test.de", "not both"),
         ("good --reference test.de", "--source"),

@@ -52,6 +52,17 @@ def test_translations_come_in_order_and_blank_stays_blank() -> None:
     assert [one["text"] for one in reply.json()["translations"]] == ["ONE", "", " ", "TWO"]
 
 
+def test_predictions_come_in_order_under_the_limits_of_translations() -> None:
+    given = [{"texts": ["one", "two"]}, {"texts": ["x"] * 51}, {"texts": ["x" * 5001]}, {"texts": ["x"], "beam": 5}]
+    first, *others = replies([("POST", "/v1/predict", body) for body in given])
+    assert first.json() == {
+        "model": "toy", "task": "translation", "predictions": [{"text": "ONE"}, {"text": "TWO"}],
+    }  # fmt: skip
+    assert [(reply.status, reply.headers["content-type"]) for reply in others] == [
+        (400, "application/problem+json")
+    ] * 3
+
+
 TRANSLATE, TRACE = {"texts": ["x"]}, {"q": "x"}
 NUMBERS = [
     *(("/v1/translate", TRANSLATE, name, highest) for name, highest in (("beam", 10), ("n_best", 10))),

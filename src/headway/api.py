@@ -27,6 +27,7 @@ from headway.search import Beam, Constrained, Greedy, Hypothesis, Limits, Sample
 from headway.search.mbr import least_risk
 from headway.search.shaping import NoRepeat, Prefix, Shape
 from headway.tasks.translation import Tokenizers
+from headway.tasks.translation import Translation as Task
 from headway.text.sentences import sentences
 from headway.text.vocabulary import EOS
 from headway.training.weights import load_weights, weights_of
@@ -89,6 +90,12 @@ def engine_for(model: EncoderDecoder, run: Run, name: str, precision: str, folde
     return choose(model, run.model, name, precision, folder).engine  # pyright: ignore[reportArgumentType]
 
 
+def translation_of(run: Run) -> Task:
+    if not isinstance(run.task, Task):
+        raise UsageError(f"this model was trained for {run.task.kind}, not to write text for a text")
+    return run.task
+
+
 class Translator:
     """A trained model, ready for raw text. Safe to use from several threads."""
 
@@ -96,6 +103,7 @@ class Translator:
         self, run: Run, tokenizers: Tokenizers, model: EncoderDecoder, engine: Engine, device: torch.device
     ) -> None:
         self.run, self.tokenizers, self.model, self.engine, self.device = run, tokenizers, model, engine, device
+        self.task = translation_of(run)
         self.source_language, self.target_language = run.pairs.source_language, run.pairs.target_language
 
     @classmethod
@@ -123,7 +131,7 @@ class Translator:
         """One translation for every line, in the same order; empty stays empty."""
         if isinstance(lines, str):
             raise UsageError("give a list of lines, not one string: translator([text])")
-        how = Manner(**manner)
+        how = self.manner(**manner)
         paragraphs = [self.cut(line, how) for line in lines]
         flat = [part for parts, _ in paragraphs for part in parts]
         done = iter(self.parts(flat, how))
@@ -133,6 +141,10 @@ class Translator:
             else Translation(line if not line.strip() else "", line)
             for line, (parts, gaps) in zip(lines, paragraphs, strict=True)
         ]
+
+    def manner(self, **given: Any) -> Manner:
+        """How to translate, as was asked for; otherwise as the task has it."""
+        return Manner(**{"limits": self.task.limits, **given})
 
     def stream(self, lines: Iterable[str], **manner: Any) -> Iterator[Translation]:
         """Translate as lines come, some thousands at a time: memory does not grow with the file."""
@@ -211,7 +223,7 @@ class Translator:
         source = self.padded([part.ids for part in parts])
         found = self.decode(source, parts, how)
         if how.best:
-            found = self.least_risk(source, found, how)
+            found = self.least_risk(source, found, self.shapes(parts, how), how)
         made = [self.made(part, hypotheses, how) for part, hypotheses in zip(parts, found, strict=True)]
         if how.alignments:
             words = align(self.model, self.tokenizers, source, [hypotheses[0].ids for hypotheses in found])
@@ -226,14 +238,18 @@ class Translator:
         return self.engine.translate(source, search, self.shapes(parts, how))
 
     def shapes(self, parts: list[Part], how: Manner) -> tuple[Shape, ...]:
-        shapes: list[Shape] = [NoRepeat(how.no_repeat)] if how.no_repeat else []
+        shapes = list(self.task.output.shapes([part.text for part in parts], self.tokenizers.target))
+        if how.no_repeat:
+            shapes.append(NoRepeat(how.no_repeat))
         if how.prefix:
             shapes.append(Prefix([self.tokenizers.target.encode(how.prefix)] * len(parts)))
         return tuple(shapes)
 
-    def least_risk(self, source: torch.Tensor, found: list[list[Hypothesis]], how: Manner) -> list[list[Hypothesis]]:
+    def least_risk(
+        self, source: torch.Tensor, found: list[list[Hypothesis]], shapes: tuple[Shape, ...], how: Manner
+    ) -> list[list[Hypothesis]]:
         """Choose, of beam and samples, the output most like all others (minimum Bayes risk with chrF)."""
-        draws = self.engine.translate(source, Sample(count=MBR_SAMPLES, seed=how.seed, limits=how.limits), ())
+        draws = self.engine.translate(source, Sample(count=MBR_SAMPLES, seed=how.seed, limits=how.limits), shapes)
         text = self.tokenizers.target.decode
         pairs = zip(found, draws, strict=True)
         return [least_risk([*beam, *samples], text, samples)[: how.n_best] for beam, samples in pairs]
@@ -251,7 +267,7 @@ class Translator:
             tokens=[target.piece(index) for index in hypothesis.ids],
             token_scores=hypothesis.token_scores,
             finished=hypothesis.finished,
-            looping=hypothesis.looping,
+            looping=hypothesis.looping and not self.task.output.repeats,
         )
 
     def padded(self, rows: list[list[int]]) -> torch.Tensor:

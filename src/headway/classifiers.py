@@ -10,6 +10,7 @@ from headway.models import TextEncoder, positions_of
 from headway.numerics.mask import Mask
 from headway.parts.blocks import Place
 from headway.parts.dropout import Dropout
+from headway.parts.heads.pooling import Pooled
 from headway.parts.heads.tags import TagHead
 from headway.text.vocabulary import PAD
 
@@ -38,7 +39,7 @@ class WordClassifier(nn.Module):
 class TextClassifier(nn.Module):
     """Scores of labels for a whole text."""
 
-    def __init__(self, encoder: TextEncoder, pooling: nn.Module, width: int, labels: int, dropout: float) -> None:
+    def __init__(self, encoder: TextEncoder, pooling: Pooled, width: int, labels: int, dropout: float) -> None:
         super().__init__()
         self.encoder, self.pooling = encoder, pooling
         self.dropout, self.linear = Dropout(dropout), nn.Linear(width, labels)

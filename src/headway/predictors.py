@@ -35,7 +35,8 @@ class TranslatorPredictor:
 
     def evaluate(self, files: Sequence[Path]) -> Evaluation:
         if len(files) != 2:
-            raise UsageError(f"{len(files)} files: a translator is measured on two, the source and its translation")
+            told = "a translator is measured on two, --source and --reference"
+            raise UsageError(f"{len(files)} {'file' if len(files) == 1 else 'files'}: {told}")
         sources, references = (read_lines(path) for path in files)
         if len(sources) != len(references):
             raise UsageError(f"{files[0]} has {len(sources):,} lines but {files[1]} has {len(references):,}")
@@ -44,23 +45,28 @@ class TranslatorPredictor:
         return Evaluation(len(outputs), measure(outputs, references, choose("bleu,chrf,ter"), language))
 
 
-def translating(loaded: Loaded) -> Predictor:
-    return TranslatorPredictor(Translator.load(loaded.folder, str(loaded.device)))
+Opener = Callable[[Loaded], Predictor]
+
+
+def translating(engine: str = "auto", precision: str = "auto") -> Opener:
+    """What opens a translator that works in this way."""
+    return lambda loaded: TranslatorPredictor(Translator.load(loaded.folder, str(loaded.device), engine, precision))
 
 
 # What opens a model of each task.
-OPENERS: dict[type, Callable[[Loaded], Predictor]] = {
-    Translation: translating,
+OPENERS: dict[type, Opener] = {
+    Translation: translating(),
     Tagging: open_tagger,
     Classification: open_classifier,
     LanguageModelling: LanguagePredictor.open,
 }
 
 
-def open_model(folder: Path, device: str = "auto") -> Predictor:
-    """Read and check a model folder. Nothing in it is executed."""
+def open_model(folder: Path, device: str = "auto", translators: Opener | None = None) -> Predictor:
+    """Read and check a model folder. Nothing in it is executed. `translators`: another way to open those."""
     files = read_model(folder)
     where = str(folder / CONFIG)
     run = config.from_dict(Run, config.parse_toml(files.config_text, where), where)
     loaded = Loaded(folder, run.task, run.data, run.text, run.model, files.tensors, files.facts, choose_device(device))
-    return OPENERS[type(run.task)](loaded)
+    openers = OPENERS | ({Translation: translators} if translators else {})
+    return openers[type(run.task)](loaded)

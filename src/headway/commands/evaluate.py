@@ -35,7 +35,7 @@ def evaluate(
     source: Annotated[Path | None, typer.Option(help="sentences to translate, one a line")] = None,
     hypothesis: Annotated[Path | None, typer.Option(help="score this file instead of a model")] = None,
     metrics: Annotated[
-        str, typer.Option(help="bleu, chrf, chrf++, ter, exact, wer, cer, per, or bleu-lc ...")
+        str, typer.Option(help="bleu, chrf, chrf++, ter, exact, accuracy, wer, cer, per, brackets, or bleu-lc ...")
     ] = METRICS,
     beam: Annotated[int, typer.Option(help="hypotheses kept while searching", min=1)] = 5,
     limit: Annotated[int | None, typer.Option(help="use only the first sentences")] = None,

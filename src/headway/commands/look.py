@@ -1,4 +1,4 @@
-"""headway look: inside one translation, or among the words a model knows."""
+"""headway look: inside what a model makes of one text, or among the words it knows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
@@ -16,8 +16,12 @@ from headway.errors import UsageError
 from headway.looking.request import EVERYTHING, Edit, Head, TraceRequest
 from headway.training.files import replace_text
 
+if TYPE_CHECKING:  # heavy: imported where it is used
+    from headway.tasks.base import Predictor
+
 Option = typer.Option
-FIGURE = ("attention", "beam", "heads")
+FIGURE = ("attention", "beam", "heads", "occlusion")
+TERMINAL = ("attention", "occlusion")
 
 
 @dataclass(frozen=True)
@@ -39,25 +43,27 @@ class Out:
 
 def look(
     folder: Annotated[Path, typer.Argument(help="Model folder.")],
-    sentence: Annotated[str, typer.Argument(help="A sentence, or a trace saved with --json.")] = "",
+    sentence: Annotated[str, typer.Argument(help="A sentence or a text, or a trace saved with --json.")] = "",
     html: Annotated[Path | None, Option(help="Write a page with everything; it needs no network.")] = None,
-    png: Annotated[Path | None, Option(help="Write a picture: alignment, heads, beam, probabilities.")] = None,
+    png: Annotated[
+        Path | None, Option(help="Write a picture: probabilities, attention, heads; the beam of a translation.")
+    ] = None,
     json_: Annotated[Path | None, Option("--json", help="Write the trace itself.")] = None,
-    beam: Annotated[bool, Option(help="Show the search too.")] = False,
+    beam: Annotated[bool, Option(help="Translations: show the search too.")] = False,
     ablate: Annotated[list[str] | None, Option(help="Silence a head, such as decoder.2.cross.3; repeatable.")] = None,
     edit: Annotated[list[str] | None, Option(help="Replace a source piece, such as 4=red; 4= drops it.")] = None,
-    prefix: Annotated[str, Option(help="Begin the output with this.")] = "",
+    prefix: Annotated[str, Option(help="Translations: begin the output with this.")] = "",
     to: Annotated[str, Option(help="Target language, for multilingual models.")] = "",
     beam_size: Annotated[int, Option(help="Hypotheses that grow together, 1 to 10.")] = 4,
     alpha: Annotated[float, Option(help="How much long outputs are favoured, 0 to 2.")] = 0.6,
-    layer: Annotated[int, Option(help="Decoder layer whose attention is drawn; -1: the last.")] = -1,
+    layer: Annotated[int, Option(help="Layer whose attention is drawn; -1: the last.")] = -1,
     head: Annotated[int | None, Option(help="One of its heads; unset: their mean.")] = None,
     embeddings: Annotated[bool, Option(help="Show nearest neighbours and a map of words instead.")] = False,
     words: Annotated[str, Option(help="With --embeddings: these words, with commas between.")] = "",
     tsne: Annotated[bool, Option(help="With --embeddings: a map by t-SNE instead of principal components.")] = False,
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
-    """Look inside one translation: pieces, probabilities, attention, search, stages, causes."""
+    """Look inside what a model makes of a text: pieces, probabilities, attention, search, stages, causes."""
     out = Out(json_, html, png)
     if embeddings:
         show_embeddings(folder, words, tsne, out)
@@ -69,27 +75,38 @@ def look(
     if sentence.endswith(".json"):
         found = read_trace(Path(sentence))
     else:
-        wanted = EVERYTHING if html or json_ else FIGURE if png or beam else ("attention",)
+        wanted = EVERYTHING if html or json_ else FIGURE if png or beam else TERMINAL
         changes = {"ablate": ablate or [], "edit": edit or [], "prefix": prefix, "target": to}
         found = make(folder, sentence, device, {**changes, "include": wanted, "beam_size": beam_size, "alpha": alpha})
     write(found, out, (layer, head))
 
 
 def make(folder: Path, sentence: str, device: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """Translate and trace."""
-    from headway.api import Translator
+    """Let the model work, and trace it."""
     from headway.looking.trace import trace
+    from headway.predictors import open_model, translating
 
     asked["ablate"] = tuple(Head.parse(name) for name in asked["ablate"])
     asked["edit"] = tuple(parse_edit(text) for text in asked["edit"])
     prefix = asked.pop("prefix")
     request = TraceRequest(sentence, model=folder.resolve().name, **asked)  # a wrong one is told before loading
-    translator = Translator.load(folder, device, "torch")
-    if request.target and request.target not in translator.tokenizers.source.tags:
-        known = ", ".join(sorted(translator.tokenizers.source.tags)) or "one direction only"
+    model = open_model(folder, device, translating("torch"))
+    return trace(model, directed(model, request, prefix))
+
+
+def directed(model: Predictor, request: TraceRequest, prefix: str) -> TraceRequest:
+    """How the output begins, and its language: only translations have these."""
+    from headway.predictors import TranslatorPredictor
+
+    if not isinstance(model, TranslatorPredictor):
+        if prefix or request.target:
+            raise UsageError("--prefix and --to are for translations; this model makes none")
+        return request
+    tokenizers = model.translator.tokenizers
+    if request.target and request.target not in tokenizers.source.tags:
+        known = ", ".join(sorted(tokenizers.source.tags)) or "one direction only"
         raise UsageError(f"language {request.target!r} is not in this model; it knows {known}")
-    ids = tuple(translator.tokenizers.target.encode(prefix)) if prefix else ()
-    return trace(translator, replace(request, prefix=ids))
+    return replace(request, prefix=tuple(tokenizers.target.encode(prefix)) if prefix else ())
 
 
 def parse_edit(text: str) -> Edit:
@@ -102,14 +119,13 @@ def parse_edit(text: str) -> Edit:
 def write(found: dict[str, Any], out: Out, reading: tuple[int, int | None]) -> None:
     """Files where they were asked for, else the terminal."""
     from headway.looking.document import document
-    from headway.looking.pictures import trace_picture
+    from headway.looking.drawing import drawn, pictured
     from headway.looking.saved import save_trace
-    from headway.looking.terminal import drawn
 
     out.write(
         json=lambda path: save_trace(found, path),
         html=lambda path: replace_text(path, document(found)),
-        png=lambda path: trace_picture(found, path, *reading),
+        png=lambda path: pictured(found, path, *reading),
         otherwise=lambda: drawn(found, *reading),
     )
 

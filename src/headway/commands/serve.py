@@ -1,4 +1,4 @@
-"""headway serve: translations over HTTP, for LibreTranslate's and DeepL's clients, for programs and for people."""
+"""headway serve: models of any task over HTTP, for LibreTranslate's and DeepL's clients, for programs and people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ Option = typer.Option
 
 
 def serve(
-    folders: Annotated[list[Path] | None, typer.Argument(help="Model folders; else the models of the package.")] = None,
+    folders: Annotated[
+        list[Path] | None, typer.Argument(help="Model folders of any task; else the package's own.")
+    ] = None,
     host: Annotated[str, Option(help="Address to listen on; others than loopback need a key.")] = "127.0.0.1",
     port: Annotated[int, Option(help="Port to listen on; 0: any that is free.")] = 5000,
     key_file: Annotated[Path | None, Option(help="Keys that are accepted, as hashes; made by --make-key.")] = None,
@@ -32,7 +34,7 @@ def serve(
     engine: Annotated[str, Option(help="auto, native, ctranslate2, torch or cuda.")] = "auto",
     precision: Annotated[str, Option(help="auto, fp32, bf16 or int8.")] = "auto",
 ) -> None:
-    """Serve translations over HTTP, with a page that looks inside the model. Stops on SIGTERM, after answering."""
+    """Serve models of any task over HTTP, with a page that looks inside them. Stops on SIGTERM, after answering."""
     from headway.builtin import chosen
     from headway.serve.settings import Limits, Settings
 

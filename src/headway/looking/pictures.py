@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,17 @@ def draw_heads(part: SubFigure, heads: np.ndarray, trace: dict[str, Any], layer:
     labels = {
         one["head"]: one["label"] for one in trace.get("heads", ()) if one["kind"] == "cross" and one["layer"] == layer
     }
+    names = [
+        " · ".join(filter(None, [f"decoder.{layer}.cross.{number}", labels.get(number)]))
+        for number in range(len(heads))
+    ]
+    draw_small(part, heads, rows, columns, names)
+
+
+def draw_small(
+    part: SubFigure, heads: np.ndarray, rows: Sequence[str], columns: Sequence[str], names: Sequence[str]
+) -> None:
+    """All heads of a layer beside each other."""
     across = min(ACROSS, len(heads))
     grid = part.subplots(-(-len(heads) // across), across, squeeze=False).flatten()
     for number, axes in enumerate(grid):
@@ -83,7 +95,7 @@ def draw_heads(part: SubFigure, heads: np.ndarray, trace: dict[str, Any], layer:
             continue
         draw_attention(axes, heads[number], rows, columns, size=6)
         axes.tick_params(labelleft=number % across == 0, labeltop=number < across)
-        axes.set_xlabel(" · ".join(filter(None, [f"decoder.{layer}.cross.{number}", labels.get(number)])), fontsize=8)
+        axes.set_xlabel(names[number], fontsize=8)
 
 
 # ---------------------------------------------------------------- the beam

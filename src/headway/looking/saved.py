@@ -11,7 +11,13 @@ from headway.looking.request import VERSION
 from headway.training.files import replace_text
 
 LARGEST = 1 << 26  # bytes; a trace of a long sentence with everything has about a tenth
-NEEDED = {"kind": str, "model": dict, "request": dict, "source": dict, "target": dict, "alternatives": list}
+NEEDED: dict[str, type] = {"model": dict, "request": dict, "source": dict, "target": dict}
+KINDS: dict[str, dict[str, type]] = {  # what else a trace of each kind holds
+    "translation": {"alternatives": list},
+    "tagging": {"words": list},
+    "classification": {"classes": list, "pooling": list},
+    "language_model": {"memory": dict},
+}
 
 
 def as_json(trace: dict[str, Any]) -> str:
@@ -44,9 +50,10 @@ def checked(found: Any, where: str) -> dict[str, Any]:
         raise UsageError(
             f"{where}: a trace of version {found['version']!r}; this headway reads {VERSION}: make it again"
         )
-    wrong = [name for name, kind in NEEDED.items() if not isinstance(found.get(name), kind)]
+    kind = found.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise UsageError(f"{where}: a trace of {kind!r}; this headway draws {', '.join(KINDS)}")
+    wrong = [name for name, needed in (NEEDED | KINDS[kind]).items() if not isinstance(found.get(name), needed)]
     if wrong:
         raise UsageError(f"{where}: not a whole trace, {wrong[0]} is missing; make it again")
-    if found["kind"] != "translation":
-        raise UsageError(f"{where}: a trace of {found['kind']}; only translations can be drawn")
     return found

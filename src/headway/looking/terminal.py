@@ -47,13 +47,20 @@ def colour(probability: float) -> str:
 
 def sentence(trace: dict[str, Any]) -> Text:
     """Source and output; each piece of the output has the colour of its probability."""
-    output = Text()
-    for piece in trace["target"]["pieces"]:
-        gap = " " if piece["text"].startswith(SPACE_MARK) and len(output) else ""
-        silent = piece["id"] == EOS
-        output.append("" if silent else gap + plain(piece["text"]), style=colour(math.exp(piece["logp"])))
     key = Text(" ").join(Text(f"≥{least:.0%}", style=name) for least, name in BANDS)
-    return Text("\n").join([Text(harmless(trace["source"]["text"]), style="dim"), output, key])
+    source = Text(harmless(trace["source"]["text"]), style="dim")
+    return Text("\n").join([source, written(trace["target"]["pieces"]), key])
+
+
+def written(pieces: list[dict[str, Any]]) -> Text:
+    """Pieces in the colours of their probabilities; an end inside a text is an end of a line."""
+    output = Text()
+    for number, piece in enumerate(pieces, 1):
+        gap = " " if piece["text"].startswith(SPACE_MARK) and len(output) else ""
+        end = "" if number == len(pieces) else "\n"
+        shown = end if piece["id"] == EOS else gap + plain(piece["text"])
+        output.append(shown, style=colour(math.exp(piece["logp"])))
+    return output
 
 
 def pieces_table(trace: dict[str, Any]) -> Table:
@@ -84,9 +91,13 @@ def alternatives(trace: dict[str, Any]) -> Table:
 
 def baseline(before: dict[str, Any], target: dict[str, Any]) -> Text:
     """What changed, in log-probabilities: of the old output before and now."""
-    now = f"log-probability {before['logp']:.3f}, now {before['logp_now']:.3f}"
     same = "the same output" if before["text"] == target["text"] else f"{len(before['changed'])} pieces are new"
-    return Text.assemble(("Without the change: ", "dim"), harmless(before["text"]), (f"  ({now}; {same})", "dim"))
+    told = (
+        [same]
+        if before["logp"] is None
+        else [f"log-probability {before['logp']:.3f}, now {before['logp_now']:.3f}", same]
+    )
+    return Text.assemble(("Without the change: ", "dim"), harmless(before["text"]), (f"  ({'; '.join(told)})", "dim"))
 
 
 def matrix(found: Matrix, title: str) -> RenderableType:

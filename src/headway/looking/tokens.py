@@ -10,7 +10,6 @@ from torch import Tensor
 
 from headway.alignment import words
 from headway.errors import UsageError
-from headway.looking.reading import Reading
 from headway.looking.request import LONGEST, Edit, TooLongError
 from headway.text.tokenizer import Tokenizer
 from headway.text.unicode import SPACE_MARK
@@ -32,15 +31,20 @@ def fitting(ids: list[int], longest: int) -> list[int]:
 
 def edited(ids: list[int], edits: Sequence[Edit], tokenizer: Tokenizer, longest: int = LONGEST) -> list[int]:
     """Replace or drop pieces; all places are those of the source as it was. The end stays."""
-    slots = [[piece] for piece in ids]
-    for edit in edits:
-        if not 0 <= edit.pos < len(ids) - 1:
-            raise UsageError(f"edit at {edit.pos}: the sentence has pieces 0 to {len(ids) - 2}")
-        slots[edit.pos] = pieces_of(edit.piece, ids[edit.pos], tokenizer)
-    changed = [piece for slot in slots for piece in slot]
+    changed = [piece for slot in slots(ids, edits, tokenizer, range(len(ids) - 1)) for piece in slot]
     if len(changed) == 1:
         raise UsageError("edit: every piece was dropped; leave at least one")
     return fitting(changed, longest)
+
+
+def slots(ids: Sequence[int], edits: Sequence[Edit], tokenizer: Tokenizer, places: range) -> list[list[int]]:
+    """What stands in the place of each piece; only `places` can be edited."""
+    found = [[piece] for piece in ids]
+    for edit in edits:
+        if edit.pos not in places:
+            raise UsageError(f"edit at {edit.pos}: the sentence has pieces {places.start} to {places.stop - 1}")
+        found[edit.pos] = pieces_of(edit.piece, ids[edit.pos], tokenizer)
+    return found
 
 
 def pieces_of(text: str, old: int, tokenizer: Tokenizer) -> list[int]:
@@ -64,21 +68,24 @@ def check_prefix(prefix: Sequence[int], tokenizer: Tokenizer) -> None:
 
 
 def told_pieces(ids: Sequence[int], tokenizer: Tokenizer) -> list[dict[str, Any]]:
-    """Each piece with the number of its word; tags and the end belong to none (-1)."""
-    numbers = words([piece for piece in ids if piece != EOS], tokenizer) + [-1] * list(ids).count(EOS)
+    """Each piece with the number of its word; tags, the beginning and ends belong to none (-1)."""
+    inner = iter(words([piece for piece in ids if piece not in (BOS, EOS)], tokenizer))
+    numbers = [-1 if piece in (BOS, EOS) else next(inner) for piece in ids]
     return [
         {"id": piece, "text": tokenizer.piece(piece), "word": word} for piece, word in zip(ids, numbers, strict=True)
     ]
 
 
-def told_target(reading: Reading, tokenizer: Tokenizer, forced: int, top_k: int) -> list[dict[str, Any]]:
+def told_target(
+    ids: Sequence[int], logp: Float[Tensor, "t v"], tokenizer: Tokenizer, forced: int, top_k: int
+) -> list[dict[str, Any]]:
     """Each written piece: its log-probability and rank (1: the likeliest), how unsure the model was (in nats)."""
-    logp, chosen = reading.logp, reading.chosen
+    chosen = logp[range(len(ids)), ids]
     entropy = -(logp.exp() * logp).nansum(dim=-1)
     rank = (logp > chosen[:, None]).sum(dim=-1) + 1
     best, places = logp.topk(min(top_k, logp.size(1)), dim=-1)
     columns = (chosen, entropy, rank, best, places)
-    pieces = told_pieces(reading.target[0].tolist(), tokenizer)
+    pieces = told_pieces(ids, tokenizer)
     return [
         piece
         | {"logp": score, "entropy": unsure, "rank": place, "forced": t < forced}

@@ -1,102 +1,38 @@
-"""trace(translator, request): everything about one translation, as plain data for JSON."""
+"""trace(model, request): all that can be seen of one text's way through a model of any task, as plain data for JSON."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, replace
-from difflib import SequenceMatcher
+from collections.abc import Callable
 from typing import Any
 
-from headway.api import Manner, Translator
+from headway.api import Translator
 from headway.errors import UsageError
-from headway.inspect import ablate, twin
-from headway.looking.facts import design_of, facts
-from headway.looking.panels import Look, panels
-from headway.looking.reading import read
-from headway.looking.request import LONGEST, VERSION, TraceRequest
-from headway.looking.searching import Watched
-from headway.looking.tokens import check_prefix, edited, source_ids, told_pieces, told_target
-from headway.models import EncoderDecoder
-from headway.search import Hypothesis
-from headway.search.base import length_weight
-from headway.translating import pad_rows
+from headway.looking.classified import trace_classification
+from headway.looking.foreseen import trace_foresight
+from headway.looking.request import VERSION, TraceRequest
+from headway.looking.tagged import trace_tagging
+from headway.looking.translated import trace_translation
+from headway.predictors import TranslatorPredictor
+from headway.tasks.classifier import Classifier
+from headway.tasks.language_predictor import LanguagePredictor
+from headway.tasks.tagger import Tagger
+
+# What looks into a model of each kind.
+TRACERS: dict[type, Callable[[Any, TraceRequest], dict[str, Any]]] = {
+    Translator: trace_translation,
+    TranslatorPredictor: lambda one, request: trace_translation(one.translator, request),
+    Tagger: trace_tagging,
+    Classifier: trace_classification,
+    LanguagePredictor: trace_foresight,
+}
 
 
-def trace(translator: Translator, request: TraceRequest) -> dict[str, Any]:
-    """Translate a sentence and tell all about it. Safe beside other threads that use the translator."""
+def trace(model: Any, request: TraceRequest) -> dict[str, Any]:
+    """What the model makes of a text, and how. Safe beside other threads that use the model."""
     began = time.perf_counter()
-    longest = min(LONGEST, design_of(translator).longest)
-    request = replace(request, alpha=Manner().alpha if request.alpha is None else request.alpha)
-    check_prefix(request.prefix, translator.tokenizers.target)
-    ids = source_ids(request.q, translator.tokenizers.source, longest, request.target)
-    changed = edited(ids, request.edit, translator.tokenizers.source, longest)
-    model = twin(translator.model)
-    with ablate(model, request.silenced):
-        look, found = search(model, translator, request, changed)
-        shown = panels(look)
-    answer = {
-        "version": VERSION,
-        "kind": "translation",
-        "model": facts(translator, request.model),
-        "request": asdict(request),
-        "milliseconds": 0.0,
-        "source": {"text": request.q, "pieces": told_pieces(changed, translator.tokenizers.source)},
-        **outputs(look, found),
-        "baseline": baseline(model, translator, look, ids) if request.changes else None,
-        **shown,
-    }
-    return answer | {"milliseconds": (time.perf_counter() - began) * 1000}
-
-
-def search(
-    model: EncoderDecoder, translator: Translator, request: TraceRequest, ids: list[int]
-) -> tuple[Look, list[Hypothesis]]:
-    """Translate, then read the output that was chosen."""
-    source = pad_rows([ids], translator.device)
-    watched = Watched(model, request.beam_size, request.alpha or 0.0, request.prefix)
-    found = watched(source, cross="beam" in request.include)
-    if request.hypothesis >= len(found):
-        raise UsageError(f"hypothesis is {request.hypothesis}; the search found {len(found)}, counted from 0")
-    chosen = found[request.hypothesis]
-    reading = read(model, source, chosen.ids, chosen.finished)
-    if request.position >= reading.target.size(1):
-        raise UsageError(f"position is {request.position}; the output has pieces 0 to {reading.target.size(1) - 1}")
-    return Look(model, design_of(translator), translator.tokenizers, request, watched, reading), found
-
-
-def outputs(look: Look, found: list[Hypothesis]) -> dict[str, Any]:
-    text, chosen = look.tokenizers.target.decode, found[look.request.hypothesis]
-    total = float(look.reading.chosen.sum())
-    weight = length_weight(look.reading.target.size(1), look.request.alpha or 0.0)
-    pieces = told_target(look.reading, look.tokenizers.target, len(look.request.prefix), look.request.top_k)
-    return {
-        "target": {"text": text(chosen.ids), "logp": total, "score": total * weight, "pieces": pieces},
-        "alternatives": [
-            {"text": text(one.ids), "logp": one.total, "score": one.score, "ids": one.ids} for one in found
-        ],
-    }
-
-
-# ---------------------------------------------------------------- what it would be without the change
-
-
-def baseline(model: EncoderDecoder, translator: Translator, look: Look, ids: list[int]) -> dict[str, Any]:
-    """The translation without the change, and what the changed model thinks of it."""
-    request = look.request
-    plain = Watched(model, request.beam_size, request.alpha or 0.0)(pad_rows([ids], translator.device))[0]
-    with ablate(model, request.silenced):
-        now = read(model, look.reading.source, plain.ids, plain.finished)
-    return {
-        "text": translator.tokenizers.target.decode(plain.ids),
-        "logp": plain.total,
-        "ids": plain.ids,
-        "changed": differing(now.target[0].tolist(), look.reading.target[0].tolist()),
-        "logp_now": float(now.chosen.sum()),
-    }
-
-
-def differing(before: Sequence[int], after: Sequence[int]) -> list[int]:
-    """Places in `after` that are new, though what follows may only have moved."""
-    edits = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    return [place for kind, _, _, first, end in edits if kind != "equal" for place in range(first, end)]
+    tracer = next((TRACERS[kind] for kind in type(model).__mro__ if kind in TRACERS), None)
+    if tracer is None:
+        raise UsageError(f"a {type(model).__name__} cannot be looked into; give a model that headway opened")
+    found = {"version": VERSION, **tracer(model, request)}
+    return found | {"milliseconds": (time.perf_counter() - began) * 1000}

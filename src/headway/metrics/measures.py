@@ -11,6 +11,7 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 
 from headway.errors import UsageError
+from headway.metrics.brackets import BracketF1
 from headway.metrics.plain import PlainChrf, PlainTer
 from headway.metrics.ratio import ErrorRate, ExactMatch, Split
 
@@ -93,6 +94,8 @@ MEASURES = (
     Measure("ter", _ter, higher_is_better=False),
     Measure("exact", lambda _: ExactMatch()),
     Measure("exact-lc", lambda _: ExactMatch(lowercase=True)),
+    Measure("accuracy", lambda _: ExactMatch()),  # as `exact` is called where outputs are no sentences
+    Measure("brackets", lambda _: BracketF1()),
     Measure("wer", _words(lowercase=False), higher_is_better=False),
     Measure("wer-lc", _words(lowercase=True), higher_is_better=False),
     Measure("cer", lambda _: ErrorRate("CER", "character", list), higher_is_better=False),

@@ -3,19 +3,29 @@
 
 const alignmentView = { reading: "layer", layer: null, head: 0, words: true, sink: true, view: "lines" };
 
+const BEGIN = { text: "<s>", word: -1 };
+const isEdge = (piece) => isEnd(piece) || piece.text === BEGIN.text;
+
+/** Who looks at whom: a translation at its source, words of other texts at each other. */
+const lookersOf = (trace) => {
+  const name = ["cross", "encoder", "decoder"].find((each) => trace.attention[each]);
+  const rows = name === "encoder" ? trace.source.pieces : trace.target.pieces;
+  const columns = name === "decoder" ? [BEGIN, ...rows].slice(0, rows.length) : trace.source.pieces;
+  return { packed: trace.attention[name], rows, columns };
+};
+
 /** The weights as the reader wants them: {weights, rows, columns}. */
 const alignmentOf = (trace, view) => {
-  const packed = trace.attention.cross;
+  const { packed, rows: target, columns: source } = lookersOf(trace);
   const layer = clamp(view.layer ?? packed.shape[0] - 1, 0, packed.shape[0] - 1);
   let weights = READINGS[view.reading](packed, layer, clamp(view.head, 0, packed.shape[1] - 1));
-  const [target, source] = [trace.target.pieces, trace.source.pieces];
   let [rows, columns] = [pieceLabels(target), pieceLabels(source)];
-  let end = source.map(isEnd);
-  if (view.words) {
+  let end = source.map(isEdge);
+  if (view.words && wordsOf(target).length > 2) {
     const [targetWords, sourceWords] = [wordsOf(target), wordsOf(source)];
     weights = byWords(weights, targetWords, sourceWords);
     [rows, columns] = [targetWords.map((word) => word.text), sourceWords.map((word) => word.text)];
-    end = sourceWords.map((word) => isEnd(source[word.from]));
+    end = sourceWords.map((word) => isEdge(source[word.from]));
   }
   if (view.sink && end.some(Boolean) && !end.every(Boolean)) {
     weights = withoutColumns(weights, (c) => !end[c]);
@@ -117,7 +127,7 @@ const headChips = (count, chosen, onpick) =>
   );
 
 const alignmentControls = (trace) => {
-  const [layers, heads] = trace.attention.cross.shape;
+  const [layers, heads] = lookersOf(trace).packed.shape;
   const set = (key) => (value) => {
     alignmentView[key] = value;
     redraw();
@@ -154,8 +164,8 @@ const alignmentControls = (trace) => {
       alignmentView.words,
       set("words"),
     ),
-    toggle("Leave out </s>", alignmentView.sink, set("sink"), {
-      title: "Heads with nothing to say look at the end sign; without it the rest is scaled up",
+    toggle(translating() ? "Leave out </s>" : "Leave out <s> and </s>", alignmentView.sink, set("sink"), {
+      title: "Heads with nothing to say look at these signs; without them the rest is scaled up",
     }),
   );
 };
@@ -186,7 +196,10 @@ const lookedAt = ({ weights, columns }, r) =>
 const drawAlignment = (host, trace) => {
   const seen = alignmentOf(trace, alignmentView);
   const width = panelWidth(host);
-  const caption = "Weight of each source word (column) for each target word (row)";
+  const caption = translating()
+    ? "Weight of each source word (column) for each target word (row)"
+    : "Weight of each word (column) for each word that looks (row)";
+  const sides = translating() ? "rows are target words, columns what they looked at" : "rows look, columns are looked at";
   const card = make("div", { class: "card" });
   const tell = (r) =>
     refill(
@@ -234,13 +247,16 @@ const drawAlignment = (host, trace) => {
       make(
         "figure",
         { class: "plate" },
-        make("figcaption", null, "Matrix ", make("small", null, "rows are target words, columns what they looked at")),
+        make("figcaption", null, "Matrix ", make("small", null, sides)),
         map.node,
         scaleKey("weight", "0", "1"),
       ),
       card,
     ),
     matrixTable(seen.weights, seen.rows, seen.columns, caption),
-    note("Attention shows where the model looked, not why it chose a word: the Attribution panel measures that."),
+    note(
+      "Attention shows where the model looked, not why it said what it said",
+      translating() ? ": the Attribution panel measures that." : ".",
+    ),
   );
 };

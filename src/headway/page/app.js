@@ -1,18 +1,31 @@
 "use strict";
 // The whole page: which panels there are, which one is open, and when to draw again. Loaded last.
 
+const ONLY = ["translation"];
+const ALL = Object.keys(TASKS);
 const PANELS = [
-  { id: "tokens", title: "Tokens", parts: [], draw: drawTokens },
-  { id: "alignment", title: "Alignment", parts: ["attention"], draw: drawAlignment },
-  { id: "heads", title: "Heads", parts: ["attention", "heads"], draw: drawHeads },
-  { id: "beam", title: "Beam", parts: ["beam"], draw: drawBeam },
-  { id: "inside", title: "Inside", parts: ["inside", "lens"], draw: drawInside },
-  { id: "positions", title: "Positions", parts: [], draw: drawPositions, alone: true },
-  { id: "attribution", title: "Attribution", parts: ["attribution", "occlusion"], draw: drawAttribution },
-  { id: "training", title: "Training", parts: [], draw: drawTraining, alone: true },
+  { id: "tokens", title: "Tokens", parts: [], draw: drawTokens, kinds: ["translation", "language_model"] },
+  { id: "labels", title: "Labels", parts: [], draw: drawLabels, kinds: ["tagging"] },
+  { id: "classes", title: "Classes", parts: ["occlusion"], draw: drawClasses, kinds: ["classification"] },
+  { id: "alignment", title: "Alignment", parts: ["attention"], draw: drawAlignment, kinds: ONLY },
+  { id: "attention", title: "Attention", parts: ["attention"], draw: drawAlignment, kinds: ALL.slice(1) },
+  { id: "heads", title: "Heads", parts: ["attention", "heads"], draw: drawHeads, kinds: ALL },
+  { id: "beam", title: "Beam", parts: ["beam"], draw: drawBeam, kinds: ONLY },
+  { id: "inside", title: "Inside", parts: ["inside", "lens"], draw: drawInside, kinds: ONLY },
+  { id: "positions", title: "Positions", parts: [], draw: drawPositions, alone: true, kinds: ONLY },
+  {
+    id: "attribution",
+    title: "Attribution",
+    parts: ["attribution", "occlusion"],
+    draw: drawAttribution,
+    kinds: ONLY,
+  },
+  { id: "training", title: "Training", parts: [], draw: drawTraining, alone: true, kinds: ALL },
 ];
 
 let current = PANELS[0];
+/** Panels that make sense for the model in use. */
+const fitting = () => PANELS.filter((panel) => panel.kinds.includes(kindName()));
 const openPanelId = () => current.id;
 const openParts = () => current.parts;
 const panelWidth = (host) => Math.max(280, host.clientWidth || byId("panels").clientWidth);
@@ -62,7 +75,7 @@ const redrawAll = () => {
 // ---------------------------------------------------------------- tabs
 
 const openPanel = (id, ask = true) => {
-  current = PANELS.find((panel) => panel.id === id) ?? PANELS[0];
+  current = fitting().find((panel) => panel.id === id) ?? fitting()[0];
   for (const { id: each } of PANELS) {
     const here = each === current.id;
     furnish(byId(`tab-${each}`), { "aria-selected": String(here), tabindex: here ? "0" : "-1" }, []);
@@ -72,12 +85,19 @@ const openPanel = (id, ask = true) => {
   if (ask) look(current.parts);
 };
 
+/** Another kind of model has other panels; the open one stays open where it can. */
+const fitPanels = () => {
+  for (const { id, kinds } of PANELS) byId(`tab-${id}`).hidden = !kinds.includes(kindName());
+  openPanel(current.id, false);
+};
+
 const tabKeys = (event) => {
-  const at = PANELS.indexOf(current);
-  const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: PANELS.length - 1 }[event.key];
+  const there = fitting();
+  const at = there.indexOf(current);
+  const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: there.length - 1 }[event.key];
   if (to === undefined) return;
   event.preventDefault();
-  const { id } = PANELS[(to + PANELS.length) % PANELS.length];
+  const { id } = there[(to + there.length) % there.length];
   openPanel(id);
   byId(`tab-${id}`).focus();
 };
@@ -164,11 +184,12 @@ const beginSaved = (trace) => {
     ablate: trace.request?.ablate ?? [],
     prefix: trace.request?.prefix ?? [],
   });
-  chooseModel({ id: trace.model.name, from: trace.model.source, to: trace.model.target, ...trace.model });
+  const { name: id, source: from, target: to } = trace.model;
+  chooseModel({ id, from, to, ...trace.model, task: trace.kind });
   byId("q").value = trace.source.text;
   byId("q").readOnly = true;
   newText();
-  showResult(trace.target?.text ?? "");
+  showResult(kindNow().summary(trace));
   showSpeed({ milliseconds: trace.milliseconds ?? null, score: trace.target?.score ?? null });
   openPanel(readAddress().panel, false);
   redrawAll();
@@ -191,6 +212,7 @@ const beginLive = async () => {
   );
   byId("model-choice").hidden = session.models.length < 2;
   chooseModel(session.models.find((each) => each.key === model) ?? session.models[0] ?? null);
+  openPanel(panel, false); // only now is it known which there are
   server
     .settings()
     .then((settings) => settings.filesTranslation && acceptFiles(byId("desk")))

@@ -15,14 +15,12 @@ const changeChip = (text, onremove, key) =>
 
 const changeChips = (trace) => {
   const { prefix, edit, ablate } = session.request;
-  const held = trace
-    ? trace.target.pieces
-        .slice(0, prefix.length)
-        .map((piece) => piece.text)
-        .join("")
-        .replaceAll("\u2581", " ")
-        .trim()
-    : "";
+  const held = (trace?.target.pieces ?? [])
+    .slice(0, prefix.length)
+    .map((piece) => piece.text)
+    .join("")
+    .replaceAll("\u2581", " ")
+    .trim();
   const heads = ablate.map((head) => {
     const name = Object.keys(ATTENTION).find(
       (each) => ATTENTION[each].stack === head.stack && ATTENTION[each].kind === head.kind,
@@ -58,15 +56,25 @@ const timesLikelier = (delta) => {
 
 /** A forced beginning leaves the model as it was; silenced heads and other pieces make it think otherwise of the old text. */
 const verdict = (trace, baseline, same) => {
+  const { noun } = kindNow();
+  if (baseline.logp === null) return note(same ? `The ${noun} stays the same.` : `The ${noun} has changed.`);
   const unchanged = !session.request.edit.length && !session.request.ablate.length;
+  if (kindName() === "language_model" && !unchanged && baseline.text !== trace.target.text)
+    return note(
+      "This text is ",
+      make("b", null, timesLikelier(baseline.logp_now - baseline.logp).replace("before", "the old one")),
+      `: log-probability ${decimal(baseline.logp)} \u2192 ${decimal(baseline.logp_now)}.`,
+    );
   const [before, now] = [baseline.logp, unchanged ? trace.target.logp : baseline.logp_now];
   return note(
-    same ? "The translation stays the same. " : "",
-    unchanged ? "The model finds this one " : "The old translation is now ",
+    same ? `The ${noun} stays the same. ` : "",
+    unchanged ? "The model finds this one " : `The old ${noun} is now `,
     make("b", null, unchanged ? timesLikelier(now - before).replace("before", "its own") : timesLikelier(now - before)),
     `: log-probability ${decimal(before)} \u2192 ${decimal(now)} (${signed(now - before)}).`,
   );
 };
+
+const logpTold = (logp) => (logp === null ? null : make("small", null, decimal(logp)));
 
 const drawChanges = (host, trace) => {
   host.hidden = !touched();
@@ -87,13 +95,13 @@ const drawChanges = (host, trace) => {
           "dl",
           { class: "versus" },
           make("dt", null, "Before"),
-          make("dd", { dir: "auto" }, baseline.text, make("small", null, decimal(baseline.logp))),
+          make("dd", { dir: "auto" }, baseline.text, logpTold(baseline.logp)),
           make("dt", null, "Now"),
           make(
             "dd",
             { dir: "auto" },
             same ? trace.target.text : diffText(baseline.text, trace.target.text),
-            make("small", null, decimal(trace.target.logp)),
+            logpTold(trace.target.logp),
           ),
         )
       : null,

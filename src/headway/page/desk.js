@@ -10,7 +10,9 @@ const languageName = (code) => {
   }
 };
 const modelTitle = (model) =>
-  model.from && model.to ? `${languageName(model.from)} \u2192 ${languageName(model.to)} \u00b7 ${model.id}` : model.id;
+  model.from && model.to
+    ? `${languageName(model.from)} \u2192 ${languageName(model.to)} \u00b7 ${model.id}`
+    : `${TASKS[model.task]?.title ?? "Translation"} \u00b7 ${model.id}`;
 
 const showSpeed = ({ milliseconds = null, tokens = null, score = null }) => {
   const parts = [
@@ -99,6 +101,7 @@ const showSentences = () => {
 
 const CARD_FIELDS = {
   parameters: "parameters",
+  labels: "labels",
   layers: "layers",
   encoder_layers: "encoder layers",
   decoder_layers: "decoder layers",
@@ -122,7 +125,7 @@ const showCard = () => {
   const told = (value) =>
     typeof value === "number" ? (Number.isInteger(value) ? short(value) : decimal(value, 1)) : value;
   const pairs = Object.entries(CARD_FIELDS).filter(
-    ([key]) => ["number", "string"].includes(typeof facts[key]) && facts[key] !== "",
+    ([key]) => ["number", "string"].includes(typeof facts[key]) && facts[key] !== "" && facts[key] !== 0,
   );
   refill(
     byId("card"),

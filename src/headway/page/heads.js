@@ -122,7 +122,7 @@ const drawHeads = (host, trace) => {
           redraw();
         },
       ),
-      make("span", { class: "aside" }, ATTENTION[headsView.stack].about),
+      make("span", { class: "aside" }, translating() ? ATTENTION[headsView.stack].about : "pieces look at pieces"),
       session.live
         ? button(`Silence layer ${headsView.layer + 1}`, () => silenceLayer(trace, headsView.stack, headsView.layer), {
             key: "silence-layer",

@@ -66,10 +66,10 @@ const traceNewest = newest();
 
 const NAMELESS = new Set(["src", "tgt", ""]); // languages of a folder that does not say them
 
-/** One entry for each direction of each model. */
+/** One entry for each direction of each model; models that do not translate have one without languages. */
 const directions = (models) =>
   models.flatMap((model) =>
-    (model.pairs ?? [model]).map(({ source, target }, index) => ({
+    (model.pairs?.length ? model.pairs : [{}]).map(({ source, target }, index) => ({
       ...model,
       key: `${model.id} ${index}`,
       source,
@@ -89,6 +89,17 @@ const server = {
     return answers
       .flatMap((answer) => answer.translations)
       .map((first) => ({ ...first, alternatives: [first, ...(first.alternatives ?? [])] }));
+  },
+  /** What a model that does not translate makes of each text; `tell` puts it into a line. */
+  predict: async (texts, { id: model }, tell) => {
+    const bodies = range(Math.ceil(texts.length / TEXTS)).map((i) => ({
+      texts: texts.slice(i * TEXTS, (i + 1) * TEXTS),
+      model,
+    }));
+    const answers = await translateNewest("v1/predict", bodies);
+    return answers
+      .flatMap((answer) => answer.predictions)
+      .map((each) => ({ text: tell(each), tokens: [], score: null, alternatives: [] }));
   },
   detect: async (q) => (await ask("detect", { q }))[0],
   trace: async (request) => (await traceNewest("v1/trace", [request]))[0],

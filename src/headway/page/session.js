@@ -34,9 +34,6 @@ const sentencesOf = (text) => {
     return { before, text: sentence, after };
   });
 };
-/** Those with words in them: one of them is looked at. */
-const spoken = (text) => sentencesOf(text).filter((sentence) => sentence.text);
-
 /** The request of the present state, as plain data; without `include` it tells whether a trace is still true. */
 const traceRequest = (include) => {
   const { prefix, edit, ablate, hypothesis, position, beam_size, alpha } = session.request;
@@ -61,8 +58,8 @@ const hasPart = (trace, part) => {
   const { position } = session.request;
   if (part === "inside")
     return Boolean(trace?.inside) && (!session.live || position < 0 || trace.inside.position === position);
-  if (part === "attribution" || part === "occlusion")
-    return Boolean(trace?.attribution?.[part === "attribution" ? "gradient" : part]);
+  if (part === "attribution") return Boolean(trace?.attribution?.gradient);
+  if (part === "occlusion") return Boolean(trace?.attribution?.occlusion ?? trace?.occlusion);
   return Boolean(trace?.[part]);
 };
 

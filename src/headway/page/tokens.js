@@ -2,6 +2,7 @@
 // Panel B. Pieces of both sides, coloured by how sure the model was; a click sends the translation another way.
 
 const tokensView = { measure: "p", target: null, source: null, held: false };
+const FIRST_PIECE = 4; // numbers below are signs that cannot stand in a text
 
 const MEASURES = {
   p: {
@@ -86,6 +87,9 @@ const sourcePiece = (onshow) => (piece, index) => {
 
 // ---------------------------------------------------------------- the card beside the pieces
 
+/** Anything can be written; in a text that is read no sign can be put, and its end stays. */
+const canStand = (option, piece) => translating() || (option.id >= FIRST_PIECE && !isEnd(piece));
+
 const alternativeRow = (trace, index, option, best) => {
   const chosen = option.id === trace.target.pieces[index].id;
   const before = trace.target.pieces.slice(0, index).map((piece) => piece.id);
@@ -98,7 +102,7 @@ const alternativeRow = (trace, index, option, best) => {
       {
         type: "button",
         class: `option ${chosen ? "chosen" : ""}`,
-        disabled: !session.live || chosen,
+        disabled: !session.live || chosen || !canStand(option, trace.target.pieces[index]),
         data: { key: `option-${option.id}` },
         title: chosen
           ? "This one was written"
@@ -107,7 +111,8 @@ const alternativeRow = (trace, index, option, best) => {
             : "Needs the server: this is a saved page",
         onclick: () => {
           tokensView.held = true;
-          force([...before, option.id]);
+          if (translating()) force([...before, option.id]);
+          else editPiece(index, option.text);
         },
       },
       make("span", { class: "option-text", dir: "auto" }, pieceText(option)),
@@ -120,6 +125,17 @@ const alternativeRow = (trace, index, option, best) => {
     ),
   );
 };
+
+/** Only what is written can be held; a text that is read stands as it is. */
+const holdButtons = (piece, ids) =>
+  translating()
+    ? make(
+        "div",
+        { class: "row" },
+        isEnd(piece) ? null : button("Hold everything up to here", () => force(ids), { key: "hold" }),
+        session.request.prefix.length ? button("Let go", () => force([]), { key: "let-go" }) : null,
+      )
+    : null;
 
 const targetCard = (trace, index) => {
   const piece = trace.target.pieces[index];
@@ -139,14 +155,7 @@ const targetCard = (trace, index) => {
       { class: "options", "aria-label": "What else could have stood here" },
       piece.top.map((option) => alternativeRow(trace, index, option, best)),
     ),
-    session.live
-      ? make(
-          "div",
-          { class: "row" },
-          isEnd(piece) ? null : button("Hold everything up to here", () => force(ids), { key: "hold" }),
-          session.request.prefix.length ? button("Let go", () => force([]), { key: "let-go" }) : null,
-        )
-      : note("Choosing another piece needs the server: this is a saved page."),
+    session.live ? holdButtons(piece, ids) : note("Choosing another piece needs the server: this is a saved page."),
   );
 };
 
@@ -190,6 +199,20 @@ const sourceCard = (index) => {
 
 // ---------------------------------------------------------------- the panel
 
+const tokensAdvice = () => {
+  const point = "Point at a piece to see what else could have stood there; click to hold it.";
+  if (!session.live) return point;
+  return translating()
+    ? `${point} An alternative in the list is written in its place, and the rest is translated anew.`
+    : `${point} An alternative in the list is read in its place, and changes what follows.`;
+};
+
+const sourceTitle = (trace) =>
+  make("h3", { class: "row-title" }, "Source ", make("small", null, plural(trace.source.pieces.length, "piece")));
+
+const memoryTold = ({ length, segment }) =>
+  `The text is read ${plural(segment, "piece")} at a time; the model remembers ${plural(length, "piece")} before them.`;
+
 const drawTokens = (host, trace) => {
   const card = make("div", { class: "tokens-card", role: "region", "aria-label": "One piece" });
   const { pieces } = trace.target;
@@ -230,20 +253,16 @@ const drawTokens = (host, trace) => {
       make(
         "div",
         null,
-        make("h3", { class: "row-title" }, "Source ", make("small", null, plural(trace.source.pieces.length, "piece"))),
-        source,
+        translating() && [sourceTitle(trace), source],
         make(
           "h3",
           { class: "row-title" },
-          "Target ",
+          translating() ? "Target " : "Text ",
           make("small", null, `${plural(pieces.length, "piece")} \u00b7 log-probability ${decimal(trace.target.logp)}`),
         ),
         target,
-        note(
-          session.live
-            ? "Point at a piece to see what else could have stood there; click to hold it. An alternative in the list is written in its place, and the rest is translated anew."
-            : "Point at a piece to see what else could have stood there; click to hold it.",
-        ),
+        note(tokensAdvice()),
+        trace.memory?.length ? note(memoryTold(trace.memory)) : null,
       ),
       card,
     ),

@@ -107,7 +107,7 @@ const ATTENTION = {
 };
 const attentionLabels = (trace, name) => {
   const source = pieceLabels(trace.source.pieces);
-  const target = trace.target ? pieceLabels(trace.target.pieces) : [];
+  const target = pieceLabels(trace.target?.pieces ?? []);
   if (name === "encoder") return { rows: source, columns: source };
   return { rows: target, columns: name === "cross" ? source : ["<s>", ...target].slice(0, target.length) };
 };

@@ -41,22 +41,21 @@ const translate = async () => {
   byId("desk").classList.add("busy");
   try {
     const started = performance.now();
-    const sentences = sentencesOf(text);
-    const answers = await server.translate(
-      spoken(text).map((sentence) => sentence.text),
-      session.model,
-    );
+    const { cut, told } = kindNow();
+    const sentences = cut(text);
+    const texts = spoken(text).map((sentence) => sentence.text);
+    const answers = await (told ? server.predict(texts, session.model, told) : server.translate(texts, session.model));
     session.answers = answers;
     const left = answers.map((answer) => answer.text);
-    const translation = sentences.map((each) => each.before + (each.text ? left.shift() : "") + each.after).join("");
-    showResult(translation);
+    const result = sentences.map((each) => each.before + (each.text ? left.shift() : "") + each.after).join("");
+    showResult(result);
     showSpeed({
       milliseconds: performance.now() - started,
       tokens: answers.flatMap((answer) => answer.tokens),
       score: answers.length === 1 ? answers[0].score : null,
     });
-    showDetected(text);
-    say(`Translation: ${translation}`);
+    if (translating()) showDetected(text);
+    say(`${kindNow().result}: ${result}`);
   } catch (error) {
     if (error.name === "AbortError") return undefined;
     session.answers = [];
@@ -98,11 +97,18 @@ const setText = (text) => {
 const reverseOf = (model) =>
   session.models.find((each) => each.from && each.from === model?.to && each.to === model?.from);
 
+const resultTitle = () => (session.live ? kindNow().result : (kindNow().saved ?? kindNow().result));
+
 const chooseModel = (model) => {
+  const before = kindName();
   session.model = model;
   session.request = { ...session.request, ...UNTOUCHED };
-  byId("source-language").textContent = languageName(model?.from) || "Source";
-  byId("target-language").textContent = languageName(model?.to) || "Translation";
+  if (session.live && kindName() !== before) session.trace = null; // no panel could draw it
+  fitPanels();
+  byId("source-language").textContent = languageName(model?.from) || kindNow().source;
+  byId("target-language").textContent = languageName(model?.to) || resultTitle();
+  byId("file-choice").hidden = !translating();
+  byId("detected").textContent = "";
   byId("q").lang = model?.from ?? "";
   byId("result").lang = model?.to ?? "";
   byId("model").value = model?.key ?? "";

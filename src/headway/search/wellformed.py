@@ -35,6 +35,10 @@ class Brackets:
         if len(set(names)) < len(names) or not pairs:
             raise UsageError(f"brackets are {list(pairs)}; give at least one pair, and each piece once")
         self.opening, self.closing = torch.tensor(pairs).unbind(dim=1)
+        # By piece: what it does to the depth, and the kind of bracket it opens. The last row is for all later pieces.
+        self.change, self.kind = torch.zeros(2, max(names) + 2, dtype=torch.long)
+        self.change[self.opening], self.change[self.closing] = 1, -1
+        self.kind[self.opening] = torch.arange(len(pairs))
 
     def __call__(self, ids: Int[Tensor, "n t"], left: Int[Tensor, "n"], pieces: int) -> Bool[Tensor, "n v"]:
         self.opening, self.closing = self.opening.to(ids.device), self.closing.to(ids.device)
@@ -53,11 +57,13 @@ class Brackets:
 
     def nesting(self, ids: Int[Tensor, "n t"]) -> tuple[Int[Tensor, "n"], Int[Tensor, "n"]]:
         """How many brackets are open in each row, and the kind of the innermost."""
-        opens, closes = (ids[..., None] == kind for kind in (self.opening, self.closing))
-        depth = (opens.any(-1).long() - closes.any(-1).long()).cumsum(dim=1)
-        now = depth[:, -1] if ids.size(1) else depth.new_zeros(len(ids))
-        place = torch.arange(1, ids.size(1) + 1, device=ids.device)
-        innermost = torch.where(opens.any(-1) & (depth == now[:, None]), place, 0)
-        last = innermost.argmax(dim=1) if ids.size(1) else now
-        kinds = opens.long().argmax(dim=-1)
-        return now, kinds.gather(1, last[:, None])[:, 0] if ids.size(1) else now
+        if not ids.size(1):
+            nothing = ids.new_zeros(len(ids))
+            return nothing, nothing
+        self.change, self.kind = self.change.to(ids.device), self.kind.to(ids.device)
+        known = ids.clamp(max=len(self.change) - 1)
+        change = self.change[known]
+        depth = change.cumsum(dim=1)
+        now, place = depth[:, -1], torch.arange(1, ids.size(1) + 1, device=ids.device)
+        last = torch.where((change > 0) & (depth == now[:, None]), place, 0).argmax(dim=1)
+        return now, self.kind[known].gather(1, last[:, None])[:, 0]

@@ -1,9 +1,8 @@
-"""What a model process can do with its models: translate, write piece by piece, look inside."""
+"""What a model process can do with its models: translate, write piece by piece, predict, look inside."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,14 @@ import torch
 from headway.api import Manner, Part, Translator
 from headway.glossary import Glossary
 from headway.machine import cores
-from headway.run import Run
+from headway.predictors import TranslatorPredictor, open_model, translating
 from headway.search.shaping import Scores, Written
 from headway.serve.channel import Message
-from headway.serve.models import UNKNOWN_SOURCE, UNKNOWN_TARGET
+from headway.serve.portrait import facts
+from headway.tasks.base import Predictor
 from headway.text.vocabulary import EOS
 from headway.translation import Translation
 
-CODE = r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?"
 Stopped = Callable[[], bool]
 
 
@@ -34,20 +33,30 @@ class Desk:
         self.say = say
         threads = max(1, cores() // options["workers"])
         torch.set_num_threads(1)  # opening is many small steps: with more threads it takes four times as long
-        self.translators: dict[str, Translator] = {}
-        for name, folder in folders.items():
-            translator = Translator.load(folder, options["device"], options["engine"], options["precision"])
+        opener = translating(options["engine"], options["precision"])
+        self.models = {name: open_model(folder, options["device"], opener) for name, folder in folders.items()}
+        self.translators = {
+            name: model.translator for name, model in self.models.items() if isinstance(model, TranslatorPredictor)
+        }
+        for translator in self.translators.values():
             translator.engine.workers = min(translator.engine.workers, threads)
-            self.translators[name] = translator
         torch.set_num_threads(threads)
         self.folders = folders
-        self.acts = {"translate": self.translate, "stream": self.stream, "trace": self.trace}
+        self.acts = {"predict": self.predict, "trace": self.trace}
+        self.translations = {"translate": self.translate, "stream": self.stream}
 
     def facts(self) -> list[Message]:
-        return [facts(name, self.folders[name], translator) for name, translator in self.translators.items()]
+        return [facts(name, self.folders[name], model) for name, model in self.models.items()]
 
     def answer(self, message: Message, stopped: Stopped) -> Any:
-        return self.acts[message["act"]](self.translators[message["model"]], message, stopped)
+        act, name = message["act"], message["model"]
+        if act in self.acts:
+            return self.acts[act](self.models[name], message)
+        return self.translations[act](self.translators[name], message, stopped)
+
+    def predict(self, model: Predictor, message: Message) -> list[Message]:
+        """What the model makes of each of the `texts`: as a line, and with all its numbers."""
+        return [{"text": one.text, "facts": one.to_dict()} for one in model.predict(message["texts"])]
 
     def translate(self, translator: Translator, message: Message, stopped: Stopped) -> list[Message]:
         """`texts`, each with the same `manner`."""
@@ -57,7 +66,7 @@ class Desk:
 
     def stream(self, translator: Translator, message: Message, stopped: Stopped) -> list[Message]:
         """One text, greedily; tells what is written after every piece."""
-        how = Manner(beam=1, **message["manner"])
+        how = translator.manner(beam=1, **message["manner"])
         parts, gaps = translator.cut(message["texts"][0], how)
         done = ""
         for part, gap in zip(parts, gaps, strict=True):
@@ -66,13 +75,14 @@ class Desk:
 
     def written(self, translator: Translator, part: Part, how: Manner, watch: Watch) -> str:
         try:
-            found = translator.engine.translate(translator.padded([part.ids]), how.search(), (watch,))
+            shapes = (*translator.shapes([part], how), watch)
+            found = translator.engine.translate(translator.padded([part.ids]), how.search(), shapes)
         except StoppedError:
             return ""
         return translator.tokenizers.target.decode(found[0][0].ids)
 
-    def trace(self, translator: Translator, message: Message, stopped: Stopped) -> list[Message]:
-        """All that `request` asks to see of one sentence's way through the model."""
+    def trace(self, model: Predictor, message: Message) -> list[Message]:
+        """All that `request` asks to see of one text's way through the model."""
         from headway.looking.request import Edit, Head, TraceRequest
         from headway.looking.trace import trace
 
@@ -82,7 +92,7 @@ class Desk:
             "edit": tuple(Edit(**one) for one in told["edit"]),
             "ablate": tuple(Head(**one) for one in told["ablate"]),
         }
-        return [trace(translator, TraceRequest(**told | lists | changes))]
+        return [trace(model, TraceRequest(**told | lists | changes))]
 
 
 class Watch:
@@ -113,50 +123,3 @@ def told(one: Translation) -> Message:
         "alignment": one.alignment,
         "alternatives": [told(other) for other in one.alternatives],
     }
-
-
-# ---------------------------------------------------------------- what a model is
-
-
-def facts(name: str, folder: Path, translator: Translator) -> Message:
-    design: Any = translator.run.model
-    return {
-        "id": name,
-        "folder": str(folder),
-        "pairs": [[source, target, to] for source, target, to in directions(translator, folder)],
-        "parameters": sum(parameter.numel() for parameter in translator.model.parameters()),
-        "encoder_layers": design.encoder_layers,
-        "decoder_layers": design.decoder_layers,
-        "heads": design.heads,
-        "width": design.width,
-        "vocabulary": [len(translator.tokenizers.source), len(translator.tokenizers.target)],
-        "engine": translator.engine.name,
-        "precision": translator.engine.precision,
-    }
-
-
-def directions(translator: Translator, folder: Path) -> Iterator[tuple[str, str, str]]:
-    """Source, target and the tag that asks for it. A model with tags goes into every language it has one for."""
-    source, target = languages(translator.run, folder)
-    tags = sorted(translator.tokenizers.source.tags)
-    if not tags:
-        yield source, target, ""
-    for tag in tags:
-        sources = {corpus.source_language for corpus in translator.run.pairs.corpora if corpus.tag == tag} - {""}
-        yield from ((one, tag, tag) for one in sorted(sources) or [source])
-
-
-def languages(run: Run, folder: Path) -> tuple[str, str]:
-    """As the configuration says, else by the training files' endings, else by the folder's name, such as en-de."""
-    data = run.pairs
-    named = re.search(rf"(?:^|[._-])({CODE})-({CODE})$", folder.resolve().name)
-    by_folder = (named[1], named[2]) if named else (UNKNOWN_SOURCE, UNKNOWN_TARGET)
-    by_files = (ending(data.source), ending(data.target))
-    by_name = by_files if all(by_files) and by_files[0] != by_files[1] else by_folder
-    return data.source_language or by_name[0], data.target_language or by_name[1]
-
-
-def ending(path: str) -> str:
-    """en for train.en and train.en.gz; nothing for corpus.txt."""
-    found = re.search(rf"\.({CODE})(?:\.(?:gz|xz|zst))?$", path)
-    return found[1] if found and found[1] not in ("txt", "tsv", "csv", "tok", "tmx", "bpe", "src", "tgt") else ""

@@ -88,6 +88,8 @@ class Interpreter:
         return Detector(self.languages.all)
 
     async def detect(self, texts: Sequence[str]) -> list[list[Guess]]:
+        if not self.languages.all:
+            raise Problem(400, "no model here translates; see /v1/models")
         return await asyncio.to_thread(lambda: [self.detector.guesses(text) for text in texts])
 
     async def translate(

@@ -90,9 +90,9 @@ def router(service: Service, settings: Settings) -> APIRouter:
             apiKeys=service.keys.required,
             keyRequired=service.keys.required,
             suggestions=False,
-            filesTranslation=True,
+            filesTranslation=bool(known),
             supportedFilesFormat=list(FORMATS),
-            language={side: described(known[place]) for side, place in (("source", 0), ("target", -1))},
+            language={side: described(known[place]) for side, place in (("source", 0), ("target", -1)) if known},
         )
 
     @routes.post("/suggest", openapi_extra=body(Suggestion, *FORM_KINDS))

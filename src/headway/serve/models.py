@@ -30,13 +30,15 @@ class Offered:
 
     id: str
     folder: Path
-    pairs: tuple[Pair, ...]
+    pairs: tuple[Pair, ...]  # none where it does not translate
+    task: str = "translation"
+    labels: tuple[str, ...] = ()  # of a tagger or a classifier
     parameters: int = 0
     encoder_layers: int = 0
     decoder_layers: int = 0
     heads: int = 0
     width: int = 0
-    vocabulary: tuple[int, int] = (0, 0)
+    vocabulary: tuple[int, ...] = ()
     engine: str = ""
     precision: str = ""
 
@@ -56,6 +58,5 @@ def model_ids(folders: Sequence[Path]) -> dict[str, Path]:
 def offered(facts: dict[str, Any]) -> Offered:
     """From what a model process tells about a model it has loaded."""
     pairs = tuple(Pair(source, target, facts["id"], to) for source, target, to in facts["pairs"])
-    return Offered(
-        **{**facts, "folder": Path(facts["folder"]), "pairs": pairs, "vocabulary": tuple(facts["vocabulary"])}
-    )
+    lists = {"vocabulary": tuple(facts["vocabulary"]), "labels": tuple(facts.get("labels", ()))}
+    return Offered(**{**facts, "folder": Path(facts["folder"]), "pairs": pairs, **lists})

@@ -25,13 +25,20 @@ def router(service: Service) -> APIRouter:
         text = str(asked.get("q", ""))
         try:
             service.keys.check(asked.get("api_key"))
-            pair = service.pair("", "", str(asked.get("model", "")))
-            answer, status, headers = (await service.translate([text], pair))[0].text, 200, {}
+            answer, status, headers = await said(service, str(asked.get("model", "")), text), 200, {}
         except Problem as problem:
             answer, status, headers = problem.detail, problem.status, problem.headers
         return HTMLResponse(filled(page, text, answer), status, headers)
 
     return routes
+
+
+async def said(service: Service, name: str, text: str) -> str:
+    """The translation, or what else the model makes of a text."""
+    pair = service.way("", "", name)
+    if not pair.target:
+        return (await service.predict([text], service.model(pair.model)))[0].text
+    return (await service.translate([text], pair))[0].text
 
 
 def filled(page: str, text: str, answer: str) -> str:

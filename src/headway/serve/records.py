@@ -28,13 +28,24 @@ SAFE = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-TOLD = ("pair", "texts", "characters")  # what routes put into request.state for the log
+TOLD = ("pair", "model", "texts", "characters")  # what routes put into request.state for the log
 
 
 def note(request: Request, source: str, target: str, texts: Sequence[str]) -> None:
     """What a request was about, for the log."""
-    request.state.pair, request.state.texts = f"{source}-{target}", len(texts)
-    request.state.characters, request.state.text = sum(map(len, texts)), list(texts)
+    request.state.pair = f"{source}-{target}"
+    note_texts(request, texts)
+
+
+def note_model(request: Request, model: str, texts: Sequence[str]) -> None:
+    """The same, where a model need not translate."""
+    request.state.model = model
+    note_texts(request, texts)
+
+
+def note_texts(request: Request, texts: Sequence[str]) -> None:
+    request.state.texts, request.state.text = len(texts), list(texts)
+    request.state.characters = sum(map(len, texts))
 
 
 class Records:

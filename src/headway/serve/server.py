@@ -7,6 +7,7 @@ import contextlib
 import math
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -92,9 +93,12 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
     async with service.opened():
         host, port = listener.getsockname()[:2]
         where = f"[{host}]" if ":" in host else host
+        address = f"http://{where}:{port}{settings.url_prefix}"
         pairs = [f"{pair.source}-{pair.target}" for pair in service.pairs]
         listener.listen(BACKLOG)  # not before: nobody should wait for models to be loaded
-        service.log.write("info", event="listening", address=f"http://{where}:{port}{settings.url_prefix}", pairs=pairs)
+        service.log.write("info", event="listening", address=address, models=list(service.models), pairs=pairs)
+        if sys.stdout.isatty():
+            print(f"Open {address} in a browser. Ctrl-C stops.", flush=True)
         await server_of(service, settings).serve([listener])
 
 

@@ -1,4 +1,4 @@
-"""What the routes ask for: translate, stream, trace. Checks come first, then the queue, then the model processes."""
+"""What the routes ask for: translate, stream, predict, trace. First checks, then the queue, then model processes."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from headway.serve.problems import Problem
 from headway.serve.process import ModelProcess
 from headway.serve.settings import Settings
 
+PREDICT_WEIGHT = 5  # what a piece costs at most: models that write search, too
 TRACE_WEIGHT = 100  # what a piece costs when it is looked at from all sides
 
 
@@ -41,6 +42,14 @@ class Answer:
         alignment = [(source, target) for source, target in message["alignment"]]
         others = [cls.of(other) for other in message["alternatives"]]
         return cls(**{**message, "alignment": alignment, "alternatives": others})
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What a model of any task makes of one text."""
+
+    text: str  # as it is written to a file
+    facts: Message  # with all numbers
 
 
 class Service:
@@ -89,6 +98,19 @@ class Service:
             raise Problem(400, "there is no such model; see /v1/models")
         raise Problem(400, "no model translates in this direction; see /v1/models")
 
+    def model(self, name: str = "") -> Offered:
+        """A model of any task by its id, or the first. Problem 400 if there is none of this name."""
+        found = self.models.get(name) if name else next(iter(self.models.values()), None)
+        if found is None:
+            raise Problem(400, "there is no such model; see /v1/models")
+        return found
+
+    def way(self, source: str = "", target: str = "", model: str = "") -> Pair:
+        """Like `pair`, but also through a model that does not translate: it has no languages."""
+        if source or target or (not model and self.pairs) or self.model(model).pairs:
+            return self.pair(source, target, model)
+        return Pair("", "", self.model(model).id)
+
     # ------------------------------------------------------------ what can be done
 
     async def translate(
@@ -135,8 +157,17 @@ class Service:
         finally:
             work.cancel()
 
+    async def predict(self, texts: Sequence[str], model: Offered) -> list[Predicted]:
+        """What a model of any task makes of each text, in order."""
+        self.check_texts(texts)
+        kind = Kind("predict", model.id, weight=PREDICT_WEIGHT)
+        found = await self.done(kind, [whole(text) for text in texts], {})
+        self.measures.texts.labels(model.id).inc(len(texts))
+        self.measures.characters.labels(model.id).inc(sum(map(len, texts)))
+        return [Predicted(**one) for one in found]
+
     async def trace(self, request: Message, pair: Pair) -> Message:
-        """All that can be seen of one sentence's way through the model."""
+        """All that can be seen of one text's way through the model."""
         self.check_texts([request["q"]])
         kind = Kind("trace", pair.model, weight=TRACE_WEIGHT, serial=next(self.serial))
         found = await self.done(kind, [whole(request["q"])], {"request": {**request, "target": pair.to}})

@@ -1,4 +1,4 @@
-"""Our own interface, /v1: models, translations with all there is to know, streams, traces, training curves."""
+"""Our own interface, /v1: models, translations and predictions with all there is to know, streams, traces, curves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from headway.serve.curves import curves
 from headway.serve.models import Pair
 from headway.serve.problems import Problem
-from headway.serve.records import note
+from headway.serve.records import note, note_model
 from headway.serve.service import Answer, Service
 from headway.serve.settings import Limits
 from headway.serve.strict import StrictRoute
@@ -48,6 +48,13 @@ class TranslateBody(Direction):
 
 class StreamBody(Direction):
     text: str
+
+
+class PredictBody(Body):
+    """A model of any task by its id; else the first."""
+
+    model: Name = ""
+    texts: list[str] = Field(min_length=1, max_length=MOST.texts)
 
 
 class EditBody(Body):
@@ -90,7 +97,7 @@ def router(service: Service) -> APIRouter:
 
     @routes.get("/models")
     async def models() -> list[dict[str, Any]]:
-        """The models, and the directions each translates in."""
+        """The models: what each was trained for, and the directions it translates in."""
         return [described(service, name) for name in service.models]
 
     @routes.post("/translate")
@@ -115,11 +122,27 @@ def router(service: Service) -> APIRouter:
         service.check_texts([body.text])
         return Events(events(service, body.text, pair))
 
+    routes.include_router(of_any_task(service))
+    return routes
+
+
+def of_any_task(service: Service) -> APIRouter:
+    """What works for models that do not translate, too."""
+    routes = APIRouter(route_class=StrictRoute)
+
+    @routes.post("/predict")
+    async def predict(body: PredictBody, request: Request) -> dict[str, Any]:
+        """What a model of any task makes of texts: labels, classes, translations, or how a text goes on."""
+        model = service.model(body.model)
+        note_model(request, model.id, body.texts)
+        found = await service.predict(body.texts, model)
+        return {"model": model.id, "task": model.task, "predictions": [one.facts for one in found]}
+
     @routes.post("/trace")
     async def trace(body: TraceBody, request: Request) -> dict[str, Any]:
-        """All that can be seen of one sentence's way through the model."""
-        pair = service.pair(body.source, body.target, body.model)
-        note(request, pair.source, pair.target, [body.q])
+        """All that can be seen of one text's way through a model of any task."""
+        pair = service.way(body.source, body.target, body.model)
+        note_model(request, pair.model, [body.q])
         return await service.trace(body.model_dump() | {"model": pair.model, "source": pair.source}, pair)
 
     @routes.get("/training/{model}")

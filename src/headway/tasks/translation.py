@@ -23,9 +23,10 @@ from headway.losses import chunked
 from headway.metrics import choose, measure
 from headway.models import EncoderDecoder
 from headway.planning import propose
-from headway.search import Beam, Greedy
+from headway.search import Beam, Greedy, Limits
 from headway.tasks.base import Setup, pairs_of
 from headway.tasks.material import Material, Tokenizers
+from headway.tasks.outputs import AnyText, Output
 from headway.text.sampling import Resampler
 from headway.text.vocabulary import BOS, EOS
 from headway.training.task import Stream, Validation
@@ -39,8 +40,15 @@ class Translation:
     """Read a sentence, write a sentence."""
 
     implies: ClassVar[Mapping[str, Any]] = {}
+    section: ClassVar[bool] = True
 
     kind: Literal["translation"] = "translation"
+    metrics: str = "bleu,chrf"  # measures of validation, as in `headway evaluate --metrics`
+    output: Output = AnyText()  # what every output must be: text (no rule) or tree
+    limits: Limits = Limits()  # how long an output may be
+
+    def __post_init__(self) -> None:
+        choose(self.metrics)
 
     def propose(self, given: dict[str, Any], data: Data | Files, device: torch.device) -> dict[str, Any]:
         """Sizes by the number of pairs and by the machine."""
@@ -56,7 +64,7 @@ class Translation:
         """Learn or find the pieces, the encoded corpus, the validation pairs."""
         if not isinstance(setup.design, EncoderDecoderDesign):
             raise UsageError(f"translation needs a model that reads and writes, not {setup.design.kind}")
-        return TranslationTask(setup, Material.of(setup))
+        return TranslationTask(self, setup, Material.of(setup))
 
 
 class TranslationObjective(nn.Module):
@@ -77,10 +85,10 @@ class TranslationObjective(nn.Module):
 class TranslationTask:
     """A translation run's data, loss and measure."""
 
-    def __init__(self, setup: Setup, material: Material) -> None:
-        self.setup, self.tokenizers, self.data = setup, material.tokenizers, setup.pairs
+    def __init__(self, settings: Translation, setup: Setup, material: Material) -> None:
+        self.settings, self.setup, self.tokenizers, self.data = settings, setup, material.tokenizers, setup.pairs
         self.store, self.dev = material.pairs, material.dev
-        self.measures = choose("bleu,chrf")
+        self.measures = choose(settings.metrics)
 
     @property
     def measured(self) -> tuple[str, ...]:
@@ -158,13 +166,16 @@ class TranslationTask:
         return total / max(1, count)
 
     def translate(self, model: EncoderDecoder, pairs: list[Pair], device: torch.device) -> list[str]:
-        beam = self.setup.training.validation_beam
-        search = Beam(size=beam) if beam > 1 else Greedy()
+        beam, limits = self.setup.training.validation_beam, self.settings.limits
+        search = Beam(size=beam, limits=limits) if beam > 1 else Greedy(limits=limits)
+        target = self.tokenizers.target
         sources = [self.source_ids(pair) for pair in pairs]
         outputs = [""] * len(pairs)
         for pack in packs([len(source) for source in sources], 8192, 256):
-            for index, found in zip(pack, search(model, pad_rows([sources[i] for i in pack], device)), strict=True):
-                outputs[index] = self.tokenizers.target.decode(found[0].ids)
+            shapes = self.settings.output.shapes([pairs[i].source for i in pack], target)
+            results = search(model, pad_rows([sources[i] for i in pack], device), shapes)
+            for index, found in zip(pack, results, strict=True):
+                outputs[index] = target.decode(found[0].ids)
         return outputs
 
     # ------------------------------------------------------------ facts

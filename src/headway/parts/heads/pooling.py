@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,32 +11,44 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 
-class FirstVector(nn.Module):
+class Pooled(nn.Module, ABC):
+    """A weighted mean of a text's vectors."""
+
+    @abstractmethod
+    def weights(self, hidden: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"]) -> Float[Tensor, "b t"]:
+        """What each token counts; they sum to 1."""
+
+    def forward(self, hidden: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"]) -> Float[Tensor, "b d"]:
+        return torch.einsum("btd,bt->bd", hidden, self.weights(hidden, real).to(hidden.dtype))
+
+
+class FirstVector(Pooled):
     """The vector of the class token, which stands before every text."""
+
+    def weights(self, hidden: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"]) -> Float[Tensor, "b t"]:
+        return (torch.arange(real.size(1), device=hidden.device) == 0).float().expand(real.shape)
 
     def forward(self, hidden: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"]) -> Float[Tensor, "b d"]:  # noqa: ARG002
         return hidden[:, 0]
 
 
-class MeanVector(nn.Module):
+class MeanVector(Pooled):
     """The mean over all real tokens."""
 
-    def forward(self, hidden: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"]) -> Float[Tensor, "b d"]:
-        weights = real / real.sum(dim=1, keepdim=True).clamp(min=1)
-        return torch.einsum("btd,bt->bd", hidden, weights.to(hidden.dtype))
+    def weights(self, hidden: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"]) -> Float[Tensor, "b t"]:  # noqa: ARG002
+        return real / real.sum(dim=1, keepdim=True).clamp(min=1)
 
 
-class AttentionVector(nn.Module):
-    """A weighted mean: one learned query asks every token how much it matters."""
+class AttentionVector(Pooled):
+    """One learned query asks every token how much it matters."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.key, self.query = nn.Linear(width, width), nn.Linear(width, 1, bias=False)
 
-    def forward(self, hidden: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"]) -> Float[Tensor, "b d"]:
+    def weights(self, hidden: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"]) -> Float[Tensor, "b t"]:
         scores = self.query(self.key(hidden).tanh())[..., 0].float()
-        weights = scores.masked_fill(~real, -torch.inf).softmax(dim=-1)
-        return torch.einsum("btd,bt->bd", hidden, weights.to(hidden.dtype))
+        return scores.masked_fill(~real, -torch.inf).softmax(dim=-1)
 
 
 @dataclass(frozen=True)
@@ -44,7 +57,7 @@ class ClassToken:
 
     kind: Literal["class_token"] = "class_token"
 
-    def build(self, width: int) -> nn.Module:  # noqa: ARG002
+    def build(self, width: int) -> Pooled:  # noqa: ARG002
         return FirstVector()
 
 
@@ -54,7 +67,7 @@ class Mean:
 
     kind: Literal["mean"] = "mean"
 
-    def build(self, width: int) -> nn.Module:  # noqa: ARG002
+    def build(self, width: int) -> Pooled:  # noqa: ARG002
         return MeanVector()
 
 
@@ -64,7 +77,7 @@ class Attention:
 
     kind: Literal["attention"] = "attention"
 
-    def build(self, width: int) -> nn.Module:
+    def build(self, width: int) -> Pooled:
         return AttentionVector(width)
 
 
