@@ -22,6 +22,8 @@ from headway.cli import app
 from headway.data.corpus import Data
 from headway.errors import UsageError
 from headway.folder import write_model
+from headway.looking.request import TraceRequest
+from headway.looking.trace import trace
 from headway.metrics import choose, measure
 from headway.parts.feed_forward import Relu
 from headway.run import Run
@@ -181,6 +183,12 @@ def test_a_model_says_only_trees(parser: Path, manner: dict[str, Any], engine: s
             tree = read_tree(text)
             assert tree is not None and len(tree.leaves) == len(line.split()), text
         assert one.finished and not one.looping
+
+
+def test_a_look_inside_keeps_the_rule(parser: Path) -> None:
+    translator = Translator.load(parser / "model", "cpu", "torch")
+    for one in trace(translator, TraceRequest(q=LINES[0], beam_size=3))["alternatives"]:
+        assert leaves_of(one["text"]) == len(LINES[0].split())
 
 
 def test_the_command_says_only_trees_and_measures_them(parser: Path, tmp_path: Path) -> None:

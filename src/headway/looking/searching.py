@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,22 +12,19 @@ from torch import Tensor
 
 from headway.inspect import attention_layers, exchange, watch
 from headway.looking.packing import encoded, shares
-from headway.looking.request import LONGEST
 from headway.models import EncoderDecoder
 from headway.parts.attention import Attention
-from headway.search import Beam, Hypothesis, Limits
+from headway.search import Beam, Hypothesis
 from headway.search.record import Choice, Record
-from headway.search.shaping import Prefix, Shape
+from headway.search.shaping import Shape
 from headway.text.tokenizer import Tokenizer
 
 
 class Watched:
     """A beam over one sentence and its record. With `cross`, also where each row looked when it wrote a piece."""
 
-    def __init__(self, model: EncoderDecoder, size: int, alpha: float, prefix: tuple[int, ...] = ()) -> None:
-        limits = Limits(extra=20 + len(prefix), longest=min(LONGEST, model.decoder.positions.longest or LONGEST))
-        self.model, self.beam = model, Beam(size=size, alpha=alpha, n_best=size, limits=limits)
-        self.shapes: list[Shape] = [Prefix([prefix])] if prefix else []
+    def __init__(self, model: EncoderDecoder, beam: Beam, shapes: Sequence[Shape]) -> None:
+        self.model, self.beam, self.shapes = model, beam, shapes
         self.record, self.looks = Record(), list[Float[Tensor, "n h 1 s"]]()
 
     def __call__(self, source: Int[Tensor, "1 s"], cross: bool = False) -> list[Hypothesis]:

@@ -17,8 +17,9 @@ from headway.looking.request import LONGEST, TraceRequest
 from headway.looking.searching import Watched
 from headway.looking.tokens import check_prefix, edited, source_ids, told_pieces, told_target
 from headway.models import EncoderDecoder
-from headway.search import Hypothesis
+from headway.search import Beam, Hypothesis
 from headway.search.base import length_weight
+from headway.search.shaping import Prefix
 from headway.translating import pad_rows
 
 
@@ -49,7 +50,7 @@ def search(
 ) -> tuple[Look, list[Hypothesis]]:
     """Translate, then read the output that was chosen."""
     source = pad_rows([ids], translator.device)
-    watched = Watched(model, request.beam_size, request.alpha or 0.0, request.prefix)
+    watched = watching(model, translator, request, request.prefix)
     found = watched(source, cross="beam" in request.include)
     if request.hypothesis >= len(found):
         raise UsageError(f"hypothesis is {request.hypothesis}; the search found {len(found)}, counted from 0")
@@ -58,6 +59,17 @@ def search(
     if request.position >= reading.target.size(1):
         raise UsageError(f"position is {request.position}; the output has pieces 0 to {reading.target.size(1) - 1}")
     return Look(model, design_of(translator), translator.tokenizers, request, watched, reading), found
+
+
+def watching(
+    model: EncoderDecoder, translator: Translator, request: TraceRequest, prefix: tuple[int, ...] = ()
+) -> Watched:
+    """A search under the task's own rules; the output must fit what can be shown."""
+    limits, longest = translator.task.limits, min(LONGEST, model.decoder.positions.longest or LONGEST)
+    limits = replace(limits, extra=limits.extra + len(prefix), longest=min(limits.longest, longest))
+    beam = Beam(size=request.beam_size, alpha=request.alpha or 0.0, n_best=request.beam_size, limits=limits)
+    rules = translator.task.output.shapes([request.q], translator.tokenizers.target)
+    return Watched(model, beam, [*rules, *([Prefix([prefix])] if prefix else [])])
 
 
 def outputs(look: Look, found: list[Hypothesis]) -> dict[str, Any]:
@@ -80,7 +92,7 @@ def outputs(look: Look, found: list[Hypothesis]) -> dict[str, Any]:
 def baseline(model: EncoderDecoder, translator: Translator, look: Look, ids: list[int]) -> dict[str, Any]:
     """The translation without the change, and what the changed model thinks of it."""
     request = look.request
-    plain = Watched(model, request.beam_size, request.alpha or 0.0)(pad_rows([ids], translator.device))[0]
+    plain = watching(model, translator, request)(pad_rows([ids], translator.device))[0]
     with ablate(model, request.silenced):
         now = read(model, look.reading.source, plain.ids, plain.finished)
     return {
