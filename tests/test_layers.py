@@ -11,18 +11,18 @@ import headway
 
 ROOT = Path(headway.__file__).parent
 LAYERS = {  # the longest name that fits counts; a module may import from its own layer and from those below
-    0: "errors config text data pages machine cores version card translation snippet",
+    0: "errors config text data pages machine cores version card translation snippet packed",
     1: "numerics",
     2: "parts",
     3: "parts.attention parts.blocks parts.stacks parts.heads",
     4: (
         "data.batches data.examples data.segments data.prefetch models classifiers letters initialisation "
-        "architecture recipes losses glossary"
+        "architecture recipes losses glossary inspect"
     ),
     5: "search metrics training folder translating builtin",
     6: "planning tasks run",
     7: (
-        "inspect looking anatomy alignment api jobs downloads fetching synthesis exchange engines trainer "
+        "looking anatomy alignment api jobs downloads fetching synthesis exchange engines trainer "
         "request predictors reports plots view screen demo"
     ),
     8: "commands cli serve __main__",

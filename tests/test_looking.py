@@ -18,11 +18,11 @@ from headway.api import Translator
 from headway.errors import UsageError
 from headway.inspect import attention_layers
 from headway.looking.attribution import reading_vectors
-from headway.looking.packing import unpack
 from headway.looking.reading import read
 from headway.looking.request import EVERYTHING, Edit, Head, TooLongError, TraceRequest
 from headway.looking.trace import trace
 from headway.looking.translated import differing
+from headway.packed import unpack
 from headway.parts.feed_forward import Gelu, Swiglu
 from headway.parts.kernels import Linear, Linformer, Softmax
 from headway.parts.kernels.scores import Additive, Cosine

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 from headway.cli import app
 from headway.errors import UsageError
 from headway.looking.drawing import DRAWINGS
-from headway.looking.packing import unpack
 from headway.looking.request import EVERYTHING, Edit, Head, TooLongError, TraceRequest
 from headway.looking.saved import KINDS, read_trace
 from headway.looking.trace import trace
 from headway.metrics.perplexity import remembered, strided
+from headway.packed import unpack
 from headway.predictors import open_model
 from headway.tasks.classifier import Classifier
 from headway.tasks.language_predictor import LanguagePredictor

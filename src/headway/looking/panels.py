@@ -11,11 +11,11 @@ from headway.looking.attribution import attribution, occlusion
 from headway.looking.heads import reading_habits, told
 from headway.looking.inside import inside
 from headway.looking.lens import lens
-from headway.looking.packing import pack
 from headway.looking.reading import Reading
 from headway.looking.request import TraceRequest
 from headway.looking.searching import Watched
 from headway.models import EncoderDecoder
+from headway.packed import pack
 from headway.tasks.translation import Tokenizers
 
 KINDS = {"encoder": ("encoder", "self"), "decoder": ("decoder", "self"), "cross": ("decoder", "cross")}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headway.errors import UsageError
-from headway.looking.packing import unpack
 from headway.looking.words import Matrix, plain, word_alignment
+from headway.packed import unpack
 from headway.pages import PALETTE
 from headway.plots import draw_attention, new_figure, save
 

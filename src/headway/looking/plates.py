@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.errors import UsageError
-from headway.looking.packing import unpack
 from headway.looking.pictures import draw_probabilities, draw_small, title
 from headway.looking.words import plain, word_attention
+from headway.packed import unpack
 from headway.pages import PALETTE
 from headway.plots import draw_attention, new_figure, save
 

@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headway.inspect import attention_layers, exchange, watch
-from headway.looking.packing import encoded, shares
 from headway.models import EncoderDecoder
+from headway.packed import encoded, shares
 from headway.parts.attention import Attention
 from headway.search import Beam, Hypothesis
 from headway.search.record import Choice, Record

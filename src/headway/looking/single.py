@@ -14,8 +14,8 @@ from headway.anatomy import size_of
 from headway.errors import UsageError
 from headway.inspect import Seen, attention_layers
 from headway.looking.heads import habits, rarity, told
-from headway.looking.packing import pack
 from headway.looking.request import TraceRequest
+from headway.packed import pack
 from headway.text.tokenizer import Tokenizer
 
 

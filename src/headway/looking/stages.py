@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from headway.architecture import Design
 from headway.inspect import exchange, weights_of
 from headway.looking import formulas
-from headway.looking.packing import pack_scaled
+from headway.packed import pack_scaled
 from headway.parts.attention import Attention
 from headway.parts.norms import RMS, Batch, Layer
 from headway.parts.stacks import Stack

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headway.errors import UsageError
-from headway.looking.packing import unpack
+from headway.packed import unpack
 from headway.text.unicode import SPACE_MARK
 from headway.text.vocabulary import BOS
 

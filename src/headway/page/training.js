@@ -68,7 +68,22 @@ const trainingCharts = (runs, width, mark, onmark) =>
 
 // ---------------------------------------------------------------- one sentence through the training
 
-const sampleList = (samples, mark, onmark) => {
+/** Where the model looked at that step: it learns to, and that is worth watching. */
+const lookedAt = (event, width) => {
+  const { rows, columns, shape, data } = event.attention ?? {};
+  if (!data) return null;
+  const bytes = unpacked(event.attention);
+  const weights = matrix(shape[0], shape[1], (r, c) => bytes[r * shape[1] + c] / 255);
+  const [down, across] = [rows, columns].map((texts) => texts.map((text) => pieceText({ text })));
+  return make(
+    "div",
+    { class: "looked" },
+    note(`Where it looked at step ${whole(event.step)}: rows are what it wrote, the mean of the last layer\u2019s heads.`),
+    heatmap(weights, { rows: down, columns: across, width, caption: "What it looked at", big: 22 }).node,
+  );
+};
+
+const sampleList = (samples, mark, onmark, width) => {
   if (!samples.length) return null;
   const at = samples.reduce((best, each) => (Math.abs(each.step - mark) < Math.abs(best.step - mark) ? each : best));
   const { source, reference } = at.sample;
@@ -89,6 +104,7 @@ const sampleList = (samples, mark, onmark) => {
       make("dt", null, "Reference"),
       make("dd", { dir: "auto" }, reference),
     ),
+    lookedAt(at, width),
     make(
       "ol",
       { class: "samples" },
@@ -196,6 +212,6 @@ const drawTraining = (host, trace) => {
       make("span", { class: "aside" }, `${plural(steps.length, "point")} of the log`),
     ),
     make("div", { class: "charts" }, trainingCharts(runs, width, mark, onmark)),
-    sampleList(samples, mark, onmark),
+    sampleList(samples, mark, onmark, panelWidth(host) - 60),
   );
 };

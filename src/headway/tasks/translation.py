@@ -24,6 +24,7 @@ from headway.metrics import choose, measure
 from headway.models import EncoderDecoder
 from headway.planning import propose
 from headway.search import Beam, Greedy, Limits
+from headway.tasks.attending import attending
 from headway.tasks.base import Setup, pairs_of
 from headway.tasks.material import Material, Tokenizers
 from headway.tasks.outputs import AnyText, Output
@@ -149,7 +150,8 @@ class TranslationTask:
         scores |= measure(outputs, references, self.measures, language).values_by_name()
         shown = median_index(some)
         sample = {"source": some[shown].source, "reference": references[shown], "output": outputs[shown]}
-        return Validation({name: round(value, 5) for name, value in scores.items()}, sample)
+        looked = attending(model, self.tokenizers, self.source_ids(some[shown]), outputs[shown], device)
+        return Validation({name: round(value, 5) for name, value in scores.items()}, sample, attention=looked)
 
     def dev_loss(self, model: EncoderDecoder, device: torch.device) -> float:
         """Cross-entropy per token, unsmoothed, over all validation pairs."""

@@ -53,10 +53,12 @@ class Validated(Event):
     sample: dict[str, str]
     best: bool
     facts: dict[str, Any] = field(default_factory=dict)  # published with the model, not written in the log
+    attention: dict[str, Any] = field(default_factory=dict)  # where it looked while writing the sample
 
     def line(self, time: float) -> dict[str, Any]:
         facts = {"event": self.name, "step": self.step, "time": round(time, 3), "best": self.best}
-        return {**facts, **self.scores, "sample": self.sample}
+        looked = {"attention": self.attention} if self.attention else {}
+        return {**facts, **self.scores, "sample": self.sample, **looked}
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def validate(job: Job) -> Event:
     better = progress.best is None or score > progress.best
     progress.best, progress.stale = (score, 0) if better else (progress.best, progress.stale + 1)
     job.scored = (progress.step, score)
-    return Validated(progress.step, result.scores, result.sample, better, result.facts)
+    return Validated(progress.step, result.scores, result.sample, better, result.facts, result.attention)
 
 
 def watched(scores: dict[str, float], watch: str, step: int) -> float:

@@ -1,0 +1,31 @@
+"""Where a model looks while it learns: one sentence's attention, kept in the log at every validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from headway.inspect import record
+from headway.models import EncoderDecoder
+from headway.packed import pack
+from headway.tasks.material import Tokenizers
+from headway.text.vocabulary import BOS, EOS
+from headway.translating import pad_rows
+
+LONGEST = 64  # pieces of either side; a log should stay small
+
+
+def attending(
+    model: EncoderDecoder, tokenizers: Tokenizers, source: list[int], output: str, device: torch.device
+) -> dict[str, Any]:
+    """The last decoder layer's look at the source, the mean of its heads; a row for each piece that was written."""
+    target = tokenizers.target.encode(output)
+    if max(len(source), len(target) + 1) > LONGEST:
+        return {}
+    with record(model) as seen:
+        model.hidden(pad_rows([source], device), pad_rows([[BOS, *target]], device))
+    last = [name for name in seen.names if name.endswith("cross_attention")][-1]
+    columns = [tokenizers.source.piece(piece) for piece in source]
+    rows = [tokenizers.target.piece(piece) for piece in [*target, EOS]]
+    return {"rows": rows, "columns": columns, **pack(seen.attention(last)[0].float().mean(dim=0))}
