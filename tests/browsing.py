@@ -15,10 +15,13 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import unquote
 
+import torch
+
 from headway.api import Translator
 from headway.errors import UsageError
 from headway.looking.request import EVERYTHING, Edit, Head, TraceRequest
 from headway.looking.trace import trace
+from headway.packed import pack
 from headway.serve.records import SAFE
 from looked import made
 
@@ -140,7 +143,11 @@ def said(text: str) -> dict[str, Any]:
 def history() -> list[dict[str, Any]]:
     steps = [{"event": "step", "step": n, "loss": 9 - n / 20, "lr": n / 1e5} for n in range(10, 101, 10)]
     sample = {"source": "a dog", "reference": "ein Hund", "output": "ein"}
-    scores = [{"event": "validate", "step": n, "loss": 5.0, "bleu": float(n), "sample": sample} for n in (50, 100)]
+    looked = {"rows": ["▁Ein", "</s>"], "columns": ["▁A", "</s>"], **pack(torch.eye(2))}
+    scores = [
+        {"event": "validate", "step": n, "loss": 5.0, "bleu": float(n), "sample": sample, "attention": looked}
+        for n in (50, 100)
+    ]
     return [*steps, *scores]
 
 

@@ -290,6 +290,8 @@ def test_curves_causes_and_waves_are_drawn(page: Page) -> None:
     open_panel(page, "Training")
     expect(page.locator(".chart")).to_have_count(3)
     expect(page.locator(".samples li")).to_have_count(2)
+    expect(page.locator(".looked")).to_contain_text("at step 100")
+    expect(page.locator(".looked canvas")).to_have_count(1)
     open_panel(page, "Positions")
     key(page, "Width").fill("64")
     expect(page.locator(".waves")).to_have_attribute("aria-label", re.compile("64 features"))

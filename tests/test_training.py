@@ -21,7 +21,9 @@ import nursery
 from headway.errors import DiskError, DivergedError, UsageError
 from headway.folder import read_model
 from headway.models import EncoderDecoder
+from headway.packed import unpack
 from headway.tasks.translation import TranslationObjective, TranslationTask
+from headway.text.vocabulary import EOS, SPECIAL_PIECES
 from headway.training import files
 from headway.training.engine import Engine
 from headway.training.events import Ended, Event, Noted, Stepped, Validated
@@ -441,3 +443,17 @@ def test_doctor_is_asked_first_and_can_be_overruled(tmp_path: Path, setting: Pat
     code, said = nursery.run(tmp_path, "train", setting, "--out", tmp_path / "model", "--force")
     assert code == 0 and "note: doctor: fatal: " in said
     assert any("doctor: fatal" in event["text"] for event in corpora.events(tmp_path / "model", "note"))
+
+
+def test_the_log_keeps_where_the_model_looked(tmp_path: Path) -> None:
+    run = corpora.trainer(tmp_path)
+    for _ in run.events(StopRequest()):
+        pass
+    for event in corpora.events(tmp_path / "model", "validate"):
+        looked, sample = event["attention"], event["sample"]
+        assert looked["rows"][-1] == looked["columns"][-1] == SPECIAL_PIECES[EOS]
+        said = ["".join(looked[side][:-1]).replace("▁", " ").strip() for side in ("columns", "rows")]
+        assert said == [sample["source"], sample["output"].strip()]
+        weights = unpack(looked)
+        assert weights.shape == (len(looked["rows"]), len(looked["columns"]))
+        assert torch.allclose(weights.sum(dim=1), torch.ones(len(weights)), atol=len(looked["columns"]) / 510)

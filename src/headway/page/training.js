@@ -69,7 +69,7 @@ const trainingCharts = (runs, width, mark, onmark) =>
 // ---------------------------------------------------------------- one sentence through the training
 
 /** Where the model looked at that step: it learns to, and that is worth watching. */
-const lookedAt = (event, width) => {
+const sampleLook = (event, width) => {
   const { rows, columns, shape, data } = event.attention ?? {};
   if (!data) return null;
   const bytes = unpacked(event.attention);
@@ -104,7 +104,7 @@ const sampleList = (samples, mark, onmark, width) => {
       make("dt", null, "Reference"),
       make("dd", { dir: "auto" }, reference),
     ),
-    lookedAt(at, width),
+    sampleLook(at, width),
     make(
       "ol",
       { class: "samples" },
