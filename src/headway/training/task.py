@@ -65,8 +65,8 @@ class Validation:
 
     scores: dict[str, float]  # with "loss"; empty if there are no such sentences
     sample: dict[str, str] = field(default_factory=dict)  # source, reference, output
-    attention: dict[str, Any] = field(default_factory=dict)  # where it looked while writing that, as a packed table
     facts: dict[str, Any] = field(default_factory=dict)  # found on the way and published with the model: thresholds
+    attention: dict[str, Any] = field(default_factory=dict)  # where it looked while writing the sample, packed
 
 
 @runtime_checkable
