@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from headway.inspect import record, twin
+from headway.inspect import looked_at, twin
 from headway.models import EncoderDecoder
 from headway.tasks.translation import Tokenizers
 from headway.text.tokenizer import Tokenizer
@@ -42,11 +42,7 @@ def cross_attention(
     longest = max(map(len, targets)) + 1
     inputs = torch.tensor([[BOS, *t, *[PAD] * (longest - len(t) - 1)] for t in targets], device=source.device)
     model = twin(model)  # other threads may be using it
-    with record(model) as seen:
-        model(source, inputs)
-    last = [name for name in seen.names if name.endswith("cross_attention")][-1]
-    weights = seen.attention(last).mean(dim=1).float()
-    return weights.masked_fill((source == EOS)[:, None], 0.0)
+    return looked_at(model, source, inputs).masked_fill((source == EOS)[:, None], 0.0)
 
 
 def words(pieces: list[int], tokenizer: Tokenizer) -> list[int]:

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -89,6 +89,18 @@ def record(model: nn.Module) -> Iterator[Seen]:
                 hook = module.register_forward_hook(lambda *passed, keep=keep: keep(passed[2].detach().norm(dim=-1)))
                 undo.callback(hook.remove)
         yield seen
+
+
+def last_cross(model: nn.Module) -> str:
+    """The name of the layer that alignments are read from. Earlier ones look further around."""
+    return [name for name in attention_layers(model) if name.endswith("cross_attention")][-1]
+
+
+def looked_at(model: nn.Module, source: Int[Tensor, "b s"], inputs: Int[Tensor, "b t"]) -> Float[Tensor, "b t s"]:
+    """Where the last decoder layer looked in the source while it wrote: the mean of its heads."""
+    with record(model) as seen:
+        model(source, inputs)
+    return seen.attention(last_cross(model)).mean(dim=1).float()
 
 
 def attention_layers(model: nn.Module) -> dict[str, Attention]:

@@ -10,10 +10,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headway.inspect import attention_layers, exchange, watch
+from headway.inspect import attention_layers, exchange, last_cross, watch
 from headway.models import EncoderDecoder
 from headway.packed import encoded, shares
-from headway.parts.attention import Attention
 from headway.search import Beam, Hypothesis
 from headway.search.record import Choice, Record
 from headway.search.shaping import Shape
@@ -30,7 +29,7 @@ class Watched:
     def __call__(self, source: Int[Tensor, "1 s"], cross: bool = False) -> list[Hypothesis]:
         with ExitStack() as undo:
             if cross:
-                layer = last_cross(self.model)
+                layer = attention_layers(self.model)[last_cross(self.model)]
                 exchange(layer, undo)
                 watch(layer, self.looks.append, undo)
             found = self.beam(self.model, source, self.shapes, watch=self.record)
@@ -45,11 +44,6 @@ class Watched:
         steps = [[{"text": tokenizer.piece(one["piece"]), **one} for one in step] for step in self.steps]
         cross = [kept_looks(look, step) for look, step in zip(self.looks, self.steps, strict=False)]
         return {"size": self.beam.size, "alpha": self.beam.alpha, "steps": steps, "cross": cross or None}
-
-
-def last_cross(model: EncoderDecoder) -> Attention:
-    """The layer that alignments are read from."""
-    return [layer for name, layer in attention_layers(model).items() if name.endswith("cross_attention")][-1]
 
 
 def kept_looks(look: Float[Tensor, "n h 1 s"], step: list[Choice]) -> list[str]:

@@ -230,24 +230,13 @@ const drawAlignment = (host, trace) => {
   refill(
     host,
     alignmentControls(trace),
-    make(
-      "figure",
-      { class: "plate" },
-      make(
-        "figcaption",
-        null,
-        "Lines ",
-        make("small", null, "thicker is more attention; point at a word to follow it"),
-      ),
-      lines.node,
-    ),
+    plate("Lines", "thicker is more attention; point at a word to follow it", lines.node),
     make(
       "div",
       { class: "beside" },
-      make(
-        "figure",
-        { class: "plate" },
-        make("figcaption", null, "Matrix ", make("small", null, sides)),
+      plate(
+        "Matrix",
+        sides,
         map.node,
         scaleKey("weight", "0", "1"),
       ),

@@ -172,19 +172,9 @@ const drawBeam = (host, trace) => {
         redraw();
       }),
     ),
-    make(
-      "figure",
-      { class: "plate" },
-      make(
-        "figcaption",
-        null,
-        `Beam of ${beam.size} `,
-        make(
-          "small",
-          null,
-          `length penalty ${decimal(beam.alpha ?? 0.6, 1)} \u00b7 ${plural(last + 1, "step")} \u00b7 thicker edges are likelier pieces`,
-        ),
-      ),
+    plate(
+      `Beam of ${beam.size}`,
+      `length penalty ${decimal(beam.alpha ?? 0.6, 1)} \u00b7 ${plural(last + 1, "step")} \u00b7 thicker edges are likelier pieces`,
       tree.node,
       make(
         "ul",

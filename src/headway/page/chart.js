@@ -104,10 +104,9 @@ const lineChart = ({
   );
   setMark(mark);
   if (mark !== null) readout.textContent = told(mark);
-  return make(
-    "figure",
-    { class: "plate" },
-    make("figcaption", null, title, " ", make("small", null, about)),
+  return plate(
+    title,
+    about,
     shown.length > 1
       ? make(
           "ul",

@@ -74,6 +74,8 @@ const button = (text, onclick, { kind = "", title = null, disabled = false, key 
   make("button", { type: "button", class: `button ${kind}`, title, disabled, onclick, data: { key } }, text);
 
 const controls = (...children) => make("div", { class: "controls" }, children);
+const plate = (title, about, ...children) =>
+  make("figure", { class: "plate" }, make("figcaption", null, title, " ", make("small", null, about)), children);
 const note = (...children) => make("p", { class: "note" }, children);
 
 /** Arrow keys walk through items laid out in rows of `across`; only one of them is a tab stop. */

@@ -99,19 +99,9 @@ const lensTable = (trace) => {
     .reverse()
     .map((layer) => range(target.pieces.length).map((position) => cell(layer, position)));
   walkable(rows.flat(), target.pieces.length);
-  return make(
-    "figure",
-    { class: "plate" },
-    make(
-      "figcaption",
-      null,
-      "Logit lens ",
-      make(
-        "small",
-        null,
-        "what each decoder layer would write if it were the last; bold where it already is the answer",
-      ),
-    ),
+  return plate(
+    "Logit lens",
+    "what each decoder layer would write if it were the last; bold where it already is the answer",
     make(
       "div",
       { class: "scroll" },

@@ -97,15 +97,9 @@ const drawPositions = (host, trace) => {
     make(
       "div",
       { class: "charts" },
-      make(
-        "figure",
-        { class: "plate" },
-        make(
-          "figcaption",
-          null,
-          "The waves ",
-          make("small", null, "a row for every position, a column for every feature"),
-        ),
+      plate(
+        "The waves",
+        "a row for every position, a column for every feature",
         wavePicture(width, count, at, halves, set("at")),
         scaleKey("signed", "\u22121", "1"),
       ),

@@ -42,20 +42,27 @@ const CURVES = [
   {
     title: "Scores on held-out text",
     about: "higher is better",
-    lines: [
-      ["BLEU", "validate", "bleu"],
-      ["chrF", "validate", "chrf"],
-    ],
+    lines: "scores",
     low: 0,
   },
   { title: "Learning rate", about: "", lines: [["rate", "step", "lr"]], low: 0 },
   { title: "Speed", about: "pieces a second", lines: [["speed", "step", "tokens_per_second"]], low: 0 },
 ];
 
+const NAMES = { bleu: "BLEU", chrf: "chrF", f1: "F1" };
+
+/** What a task measures, by the log itself: every number of a validation that is not about the training. */
+const scoresOf = (events) => {
+  const fields = events.filter((event) => event.event === "validate").flatMap((event) => Object.entries(event));
+  const known = new Set(["step", "time", "loss", "perplexity"]);
+  const names = fields.filter(([name, value]) => Number.isFinite(value) && !known.has(name)).map(([name]) => name);
+  return [...new Set(names)].map((name) => [NAMES[name] ?? name, "validate", name]);
+};
+
 const trainingCharts = (runs, width, mark, onmark) =>
   CURVES.map(({ title, about, lines, low }) => {
     const series = runs.flatMap(({ name, events }) =>
-      lines.map(([line, kind, field]) => ({
+      (lines === "scores" ? scoresOf(events) : lines).map(([line, kind, field]) => ({
         name: runs.length > 1 ? `${name}: ${line}` : line,
         points: curveOf(events, kind, field),
         dotted: kind === "validate",
@@ -87,15 +94,10 @@ const sampleList = (samples, mark, onmark, width) => {
   if (!samples.length) return null;
   const at = samples.reduce((best, each) => (Math.abs(each.step - mark) < Math.abs(best.step - mark) ? each : best));
   const { source, reference } = at.sample;
-  return make(
-    "figure",
-    { class: "plate" },
-    make(
-      "figcaption",
-      null,
-      "One sentence as it got better ",
-      make("small", null, "underlined: other words than at the step before"),
-    ),
+  const [score] = scoresOf(samples);
+  return plate(
+    "One sentence as it got better",
+    "underlined: other words than at the step before",
     make(
       "dl",
       { class: "versus" },
@@ -124,7 +126,7 @@ const sampleList = (samples, mark, onmark, width) => {
                 ? diffText(before, each.sample.output ?? "").filter((part) => part.tagName !== "DEL")
                 : each.sample.output,
             ),
-            make("small", null, Number.isFinite(each.bleu) ? `BLEU ${decimal(each.bleu, 1)}` : ""),
+            make("small", null, score ? `${score[0]} ${decimal(each[score[2]], 1)}` : ""),
           ),
         );
       }),

@@ -44,6 +44,7 @@ def router(service: Service, settings: Settings) -> APIRouter:
     routes = APIRouter(tags=["LibreTranslate"], responses=PROBLEMS)
     interpreter, limits = Interpreter(service), settings.limits
     routes.include_router(files(service, interpreter))
+    routes.include_router(about(service, interpreter))
 
     @routes.post("/translate", response_model_exclude_none=True, openapi_extra=body(Asked, *FORM_KINDS))
     async def translate(request: Request) -> Translated:
@@ -69,6 +70,13 @@ def router(service: Service, settings: Settings) -> APIRouter:
         check_texts(texts, limits.text, limits.texts)
         (guesses,) = await interpreter.detect(["\n".join(texts)])
         return [Detected(confidence=guess.confidence, language=shown(guess.language)) for guess in guesses]
+
+    return routes
+
+
+def about(service: Service, interpreter: Interpreter) -> APIRouter:
+    """What there is, for programs and pages that ask first."""
+    routes, limits = APIRouter(), service.limits
 
     @routes.post("/languages", include_in_schema=False)
     @routes.get("/languages")

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from headway.inspect import record
+from headway.inspect import looked_at
 from headway.models import EncoderDecoder
 from headway.packed import pack
 from headway.tasks.material import Tokenizers
@@ -23,9 +23,7 @@ def attending(
     target = tokenizers.target.encode(output)
     if max(len(source), len(target) + 1) > LONGEST:
         return {}
-    with record(model) as seen:
-        model.hidden(pad_rows([source], device), pad_rows([[BOS, *target]], device))
-    last = [name for name in seen.names if name.endswith("cross_attention")][-1]
+    weights = looked_at(model, pad_rows([source], device), pad_rows([[BOS, *target]], device))
     columns = [tokenizers.source.piece(piece) for piece in source]
     rows = [tokenizers.target.piece(piece) for piece in [*target, EOS]]
-    return {"rows": rows, "columns": columns, **pack(seen.attention(last)[0].float().mean(dim=0))}
+    return {"rows": rows, "columns": columns, **pack(weights[0])}

@@ -24,21 +24,19 @@ def seed_of(seed: int, step: int, rank: int = 0) -> int:
     return (mixed ^ (mixed >> 31)) & (2**63 - 1)
 
 
+@dataclass(eq=False)
 class Engine:
     """Batches in, one update, and a vector of numbers: total loss, cross-entropy, tokens, gradient length, finite."""
 
-    def __init__(
-        self,
-        objective: nn.Module,
-        update: Update,
-        precision: str,
-        device: torch.device,
-        carried: dict[str, Tensor] | None = None,
-    ) -> None:
-        self.objective, self.update, self.device = objective, update, device
-        self.carried = carried or {}  # what the objective hands from step to step
-        self.dtype = DTYPES[precision]
-        self.splits = 0  # how often a batch had to be cut in two
+    objective: nn.Module
+    update: Update
+    precision: str
+    device: torch.device
+    carried: dict[str, Tensor] = field(default_factory=dict)  # what the objective hands from step to step
+    splits: int = field(default=0, init=False)  # how often a batch had to be cut in two
+
+    def __post_init__(self) -> None:
+        self.dtype = DTYPES[self.precision]
 
     def step(self, batches: Sequence[Batch], seed: int, rate: float, tokens: float) -> Tensor:
         """`tokens` is what the loss is divided by: of this step, over all batches and ranks."""
@@ -123,18 +121,11 @@ class CapturedEngine(Engine):
     Needs batches of few shapes (`shapes = "bounded"`) and gradients that stay where they are.
     """
 
-    def __init__(
-        self,
-        objective: nn.Module,
-        update: Update,
-        precision: str,
-        device: torch.device,
-        carried: dict[str, Tensor] | None = None,
-    ) -> None:
-        super().__init__(objective, update, precision, device, carried)
-        for weight in update.weights:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for weight in self.update.weights:
             weight.grad = torch.zeros_like(weight)
-        self.divisor = torch.ones((), device=device)
+        self.divisor = torch.ones((), device=self.device)
         self.recordings = Recordings()
         self.updates = 0
 
