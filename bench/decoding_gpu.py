@@ -1,23 +1,32 @@
 """Sentences a second on CUDA: transformer-base shapes, source of 32 pieces, 32 pieces forced out, beside Hugging Face.
 
-python -m bench.decoding_gpu [--rows 1x1,1x4,64x1,64x4,256x4,1024x1]
+python -m bench.decoding_gpu [--rows 1x1,1x4,64x1,64x4,256x4,1024x1] [--alone] [--ordinary]
+python -m bench.decoding_gpu --profile 1x1,256x4   the kernels of one step
+python -m bench.decoding_gpu --check               the lean step and the ordinary one say the same in fp32
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import torch
 
 from headway import recipes
+from headway.models import EncoderDecoder
+from headway.parts.residuals import Pre
 from headway.search import Beam, Limits
-from headway.search.captured import CapturedBeam
+from headway.search.captured import CapturedBeam, leanest_writer, model_writer
+from headway.search.lean import LeanWriter
 from headway.text.vocabulary import EOS
 
 VOCABULARY, LENGTH = 32_000, 32
+LIMITS = Limits(ratio=0.0, extra=LENGTH)
 
 
 def best_time(work: Callable[[], object], repeats: int) -> float:
@@ -43,33 +52,32 @@ def marian() -> torch.nn.Module:
     return MarianMTModel(layout).cuda().bfloat16().eval()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", default="1x1,1x4,64x1,64x4,256x4,1024x1")
-    given = parser.parse_args()
-    torch.manual_seed(0)
+def forced() -> EncoderDecoder:
+    """No output ends by itself: every one has the forced length."""
     model = replace(recipes.base(), output_bias=True).build(VOCABULARY).cuda().bfloat16().eval()
     with torch.no_grad():
         assert model.head.bias is not None
-        model.head.bias[EOS] = -1e4  # no output ends by itself: every one has the forced length
-    peer = marian()
-    limits = Limits(ratio=0.0, extra=LENGTH)
+        model.head.bias[EOS] = -1e4
+    return model
+
+
+def parse(row: str) -> tuple[int, int]:
+    sentences, beam = map(int, row.split("x"))
+    return sentences, beam
+
+
+def compare(rows: list[str], alone: bool, ordinary: bool) -> None:
+    model, peer = forced(), None if alone else marian()
     print("| sentences × beam | headway ms | sentences/s | Hugging Face ms | ratio | ms a step |")
     print("|---|---|---|---|---|---|")
-    for row in given.rows.split(","):
-        sentences, beam = map(int, row.split("x"))
-        source = torch.randint(4, VOCABULARY, (sentences, LENGTH), device="cuda")
-        ours = CapturedBeam(model, Beam(size=beam, limits=limits))
-        assert all(len(found[0].ids) == LENGTH for found in ours(source))
-        mine = best_time(lambda ours=ours, source=source: ours(source), 5)
-        attention = torch.ones_like(source)
-        theirs = best_time(
-            lambda source=source, attention=attention, beam=beam: peer.generate(  # pyright: ignore
-                source, attention_mask=attention, num_beams=beam, do_sample=False,
-                min_new_tokens=LENGTH, max_new_tokens=LENGTH,
-            ),
-            2,
+    for sentences, beam in map(parse, rows):
+        source = torch.randint(4, VOCABULARY, (sentences, LENGTH))
+        ours = CapturedBeam(
+            model, Beam(size=beam, limits=LIMITS), writer=model_writer if ordinary else leanest_writer
         )  # fmt: skip
+        assert all(len(found[0].ids) == LENGTH for found in ours(source))
+        mine = best_time(partial(ours, source), 5)
+        theirs = float("nan") if peer is None else best_time(partial(generate, peer, source.cuda(), beam), 2)
         print(
             f"| {sentences} × {beam} | {mine * 1e3:.1f} | {sentences / mine:,.0f} | {theirs * 1e3:.0f} "
             f"| {theirs / mine:.1f} | {mine * 1e3 / LENGTH:.2f} |",
@@ -77,6 +85,88 @@ def main() -> None:
         )
         del ours
         torch.cuda.empty_cache()
+
+
+def generate(peer: Any, source: torch.Tensor, beam: int) -> object:
+    return peer.generate(
+        source, attention_mask=torch.ones_like(source), num_beams=beam, do_sample=False,
+        min_new_tokens=LENGTH, max_new_tokens=LENGTH,
+    )  # fmt: skip
+
+
+@torch.inference_mode()
+def profile(rows: list[str], shown: int = 15) -> None:
+    """The kernels of the sixteenth step, the most expensive first, and where the time of a call goes."""
+    os.environ |= {"TEARDOWN_CUPTI": "0", "DISABLE_CUPTI_LAZY_REINIT": "1"}  # else the next recording's replay fails
+    model = forced()
+    for sentences, beam in map(parse, rows):
+        source = torch.randint(4, VOCABULARY, (sentences, LENGTH))
+        ours = CapturedBeam(model, Beam(size=beam, limits=LIMITS))
+        ours(source)
+        recording = next(iter(ours.recordings.values()))
+        assert recording.reading is not None and recording.writing is not None
+        recording.begin(source)
+        reading = best_time(recording.reading.replay, 1)
+        recording.begin(source)
+        recording.reading.replay()
+        steps = best_time(recording.writing.replay, 13)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+            recording.writing.replay()
+            torch.cuda.synchronize()
+        kernels = [each for each in seen.key_averages() if each.device_time_total > 0]
+        kernels.sort(key=lambda each: -each.device_time_total)
+        count, total = sum(each.count for each in kernels), sum(each.device_time_total for each in kernels)
+        back = best_time(lambda recording=recording: recording.result.hypotheses(len(recording.source), LENGTH), 3)
+        print(
+            f"{sentences} × {beam}: {count} kernels a step, {total:.0f} µs inside them; {steps * 1e6:.0f} µs a step, "
+            f"{reading * 1e6:.0f} µs to read the source, {back * 1e6:.0f} µs to make lists"
+        )
+        for each in kernels[:shown]:
+            print(f"  {each.device_time_total:7.1f} µs  {each.count:3d} times  {each.key[:90]}")
+
+
+@torch.inference_mode()
+def check() -> None:
+    """Choices may differ only where two are equally good."""
+    wrong = 0
+    small = replace(recipes.base(), width=128, heads=2, encoder_layers=2, decoder_layers=2)
+    for design in (small, replace(small, residual=Pre())):
+        model = design.build(1000).cuda().eval()
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+        for sentences, beam, length in ((1, 1, 9), (1, 4, 30), (64, 5, 33), (300, 8, 20), (1024, 1, 40)):
+            source = torch.randint(4, 1000, (sentences, length))
+            search = Beam(size=beam, n_best=min(2, beam))
+            assert isinstance(leanest_writer(model, search, 16), LeanWriter)
+            lean, ordinary = (
+                CapturedBeam(model, search, writer=each)(source) for each in (leanest_writer, model_writer)
+            )
+            same = sum([one.ids for one in a] == [one.ids for one in b] for a, b in zip(lean, ordinary, strict=True))
+            apart = max(abs(a[0].score - b[0].score) for a, b in zip(lean, ordinary, strict=True))
+            residual = type(design.residual).__name__.lower()
+            print(
+                f"{residual} {sentences} × {beam}: {same} of {sentences} the same, scores within {apart:.1e}",
+                flush=True,
+            )
+            wrong += same < 0.98 * sentences or apart >= 0.05
+    assert not wrong, f"{wrong} shapes differ by more than rounding can explain"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", default="1x1,1x4,64x1,64x4,256x4,1024x1")
+    parser.add_argument("--alone", action="store_true", help="without Hugging Face")
+    parser.add_argument("--ordinary", action="store_true", help="the model's own step, for comparison")
+    parser.add_argument("--profile", metavar="ROWS", help="the kernels of one step")
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    torch.manual_seed(0)
+    if given.check:
+        check()
+    if given.profile:
+        profile(given.profile.split(","))
+    if not given.check and not given.profile:
+        compare(given.rows.split(","), given.alone, given.ordinary)
 
 
 if __name__ == "__main__":

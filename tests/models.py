@@ -22,16 +22,15 @@ TEXT = [
 ]  # fmt: skip
 
 
-def random_folder(folder: Path, tags: tuple[str, ...] = (), seed: int = 0) -> Path:
+DATA = Data(source="a.en", target="a.de", source_language="en", target_language="de", longest=40)
+
+
+def random_folder(folder: Path, tags: tuple[str, ...] = (), seed: int = 0, data: Data = DATA) -> Path:
     """A folder that loads and translates."""
     design = EncoderDecoderDesign(
         width=32, heads=4, encoder_layers=1, decoder_layers=2, feed_forward=Relu(width=64), dropout=0.0
     )
-    run = Run(
-        data=Data(source="a.en", target="a.de", source_language="en", target_language="de", longest=40),
-        text=Subword(size=350),
-        model=design,
-    )
+    run = Run(data=data, text=Subword(size=350), model=design)
     tokenizer = run.text.learn(TEXT * 20, tags)
     torch.manual_seed(seed)
     model = design.build(len(tokenizer))

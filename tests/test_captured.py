@@ -34,8 +34,10 @@ class Plain(captured.Recording):
     def record(self, pool: Any) -> None:
         self.reading, self.writing = Play(self.read), Play(self.write)
 
-    def room(self) -> partial[Fixed]:
-        return partial(Indexed if self.search.size > 1 else Fixed, self.shape.target)
+
+def following(model: EncoderDecoder, search: Beam, room: int) -> captured.Writer:
+    """Keys stay where they are, as on a card in half precision."""
+    return captured.ModelWriter(model, search, partial(Indexed if search.size > 1 else Fixed, room))
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ def sources(rows: int, length: int) -> torch.Tensor:
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_recorded_beam_equals_plain_beam(model: EncoderDecoder, size: int, alpha: float) -> None:
     search = Beam(size=size, n_best=min(3, size), alpha=alpha, limits=Limits(ratio=1.0, extra=8))
-    recorded = captured.CapturedBeam(model, search)
+    recorded = captured.CapturedBeam(model, search, writer=following)
     for rows in (1, 3, 5):
         source = sources(rows, 10)
         for plain, ours in zip(search(model, source), recorded(source), strict=True):
@@ -70,9 +72,27 @@ def test_recorded_beam_equals_plain_beam(model: EncoderDecoder, size: int, alpha
                 assert a.token_scores == pytest.approx(b.token_scores, abs=1e-4)
 
 
+@pytest.mark.parametrize(("size", "patience"), [(1, None), (3, 1.0), (4, 0.5)])
+def test_recorded_beam_stops_as_soon_as_the_plain_one(model: EncoderDecoder, size: int, patience: float | None) -> None:
+    search = Beam(size=size, alpha=2.0, patience=patience, limits=Limits(ratio=1.0, extra=8))
+    recorded = captured.CapturedBeam(often_ending(model), search, writer=following)
+    source = sources(8, 12)
+    plain, ours = search(model, source), recorded(source)
+    assert [one[0].ids for one in plain] == [one[0].ids for one in ours]
+    assert any(one[0].finished for one in ours)
+
+
+def often_ending(model: EncoderDecoder) -> EncoderDecoder:
+    """Its end is often among the best pieces, and longer outputs would win if they were waited for."""
+    with torch.no_grad():
+        model.head.bias = torch.nn.Parameter(torch.randn(200))
+        model.head.bias[EOS] = 2.3
+    return model
+
+
 def test_a_recording_serves_many_batches_and_old_ones_are_forgotten(model: EncoderDecoder) -> None:
     search = Beam(size=2, limits=Limits(ratio=1.0, extra=8))
-    recorded = captured.CapturedBeam(model, search, most=2)
+    recorded = captured.CapturedBeam(model, search, most=2, writer=following)
     for rows, length in ((3, 9), (4, 12), (2, 9), (4, 20), (4, 40)):
         source = sources(rows, length)
         assert [one[0].ids for one in recorded(source)] == [one[0].ids for one in search(model, source)]
@@ -82,7 +102,7 @@ def test_a_recording_serves_many_batches_and_old_ones_are_forgotten(model: Encod
 def test_a_beam_of_one_is_greedy(model: EncoderDecoder) -> None:
     limits = Limits(ratio=1.0, extra=8)
     source = sources(4, 9)
-    recorded = captured.CapturedBeam(model, Beam(size=1, limits=limits))
+    recorded = captured.CapturedBeam(model, Beam(size=1, limits=limits), writer=following)
     assert [one[0].ids for one in recorded(source)] == [one[0].ids for one in Greedy(limits=limits)(model, source)]
 
 

@@ -14,10 +14,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
+from typer.testing import CliRunner
 
 import annotations
 import corpora
 import nursery
+from headway.cli import app
 from headway.data.labelled import Form, form_of, read
 from headway.data.packing import Shape
 from headway.errors import UsageError
@@ -97,6 +99,12 @@ def test_pooling_does_not_see_padding(kind: Mean | ClassToken | Attention) -> No
 def test_mean_pooling_is_a_mean() -> None:
     hidden, real = torch.randn(1, 4, 3), torch.tensor([[True, True, True, False]])
     torch.testing.assert_close(Mean().build(3)(hidden, real)[0], hidden[0, :3].mean(dim=0))
+
+
+def test_the_head_is_described_with_all_its_parameters(trained: tuple[Path, dict[str, float]]) -> None:
+    text = CliRunner().invoke(app, ["describe", str(trained[0])], env={"COLUMNS": "120"}).output
+    count = sum(parameter.numel() for parameter in classifier(trained[0]).model.parameters())
+    assert "mean of all vectors" in text and "b × 2 labels" in text and f"TextClassifier  {count:,}" in text
 
 
 # ---------------------------------------------------------------- resuming

@@ -19,7 +19,7 @@ from headway.parts.feed_forward import FeedForward
 from headway.parts.kernels import Fused, Linear, Linformer, Mixing, Softmax
 from headway.parts.kernels.linear import feature
 from headway.parts.kernels.scores import Score
-from headway.parts.norms import Norm
+from headway.parts.norms import BatchNorm, Norm
 from headway.parts.positions import NoPositions, Position, Rotary, Sinusoidal
 from headway.parts.residuals import Residual
 from headway.parts.size import Size
@@ -271,8 +271,23 @@ def test_memory_keeps_the_newest_tokens_only() -> None:
     _, memory = model.hidden(ids[:, 3:], memory)
     assert [layer.size(1) for layer in memory] == [4, 4]
     assert [layer.size(1) for layer in all_of_it] == [6, 6]
-    _, nothing = language_model({}).hidden(ids)
-    assert [layer.size(1) for layer in nothing] == [0, 0]
+    assert language_model({}).hidden(ids)[1] == []
+
+
+def test_batch_norm_is_torchs_over_the_real_tokens() -> None:
+    """In training and after it, with the same gradients; what follows padding does not count."""
+    ours, theirs = BatchNorm().build(6).double(), torch.nn.BatchNorm1d(6, dtype=torch.float64)
+    real = torch.arange(5) < torch.tensor([[5], [2], [3]])
+    for training in (True, True, False):
+        ours.train(training), theirs.train(training)
+        x = torch.randn(3, 5, 6, dtype=torch.float64, requires_grad=True)
+        mine, wanted = ours(x, real), theirs(x[real])
+        close(mine[real], wanted)
+        assert not mine[~real].any()
+        slope = torch.randn_like(wanted)
+        close(*(torch.autograd.grad((y * slope).sum(), x)[0] for y in (mine[real], wanted)))
+    for name, tensor in theirs.state_dict().items():
+        close(ours.state_dict()[name].double(), tensor.double())
 
 
 def test_a_rotation_before_phi_would_depend_on_the_place() -> None:

@@ -79,6 +79,26 @@ def test_the_size_of_a_chunk_changes_nothing(size: int, monkeypatch: pytest.Monk
         torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("size", [1, 8, 1000])
+def test_agreement_is_the_mean_loss_of_two_passes_and_their_divergence(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-Drop's formula, halved as the loss is a mean over the two passes, by torch."""
+    first, weight, bias, labels = example(torch.float64)
+    second = torch.randn_like(first, requires_grad=True)
+    parts = [first, second, weight, bias]
+    monkeypatch.setattr(losses, "chunk_size", lambda *_: size)
+    loss = chunked(torch.cat([first, second]), weight, bias, labels, 0.1, agreement=3.0)
+    log_p, log_q = (F.linear(x, weight, bias).log_softmax(-1)[labels != PAD] for x in (first, second))
+    apart = sum(F.kl_div(a, b, reduction="sum", log_target=True) for a, b in ((log_p, log_q), (log_q, log_p)))
+    expected = sum(by_torch(x, weight, bias, labels, 0.1) for x in (first, second)) / 2 + 3.0 * apart / 4
+    torch.testing.assert_close(loss.total, expected, rtol=1e-12, atol=1e-12)
+    assert int(loss.count) == int((labels != PAD).sum())
+    pairs = [torch.autograd.grad(total, parts) for total in (loss.total, expected)]
+    for ours, theirs in zip(*pairs, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-11)
+
+
 def test_in_half_precision_the_loss_stays_near_and_gradients_keep_their_kind() -> None:
     hidden, weight, bias, labels = example(torch.float32)
     expected = by_torch(hidden, weight, bias, labels, 0.1)

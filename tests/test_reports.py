@@ -70,7 +70,7 @@ class FakeTranslator:
         cls.asked.append({"device": device, "engine": engine})
         return cls(folder)
 
-    def translate(self, lines: list[str], beam: int = 5) -> list[FakeTranslation]:
+    def translate(self, lines: list[str], beam: int = 5, to: str = "") -> list[FakeTranslation]:
         self.asked[-1]["beam"] = beam
         spoiled = 5 if self.folder.name == "worse" else 1000
         texts = ["" if i % spoiled == spoiled - 1 else line.lower() for i, line in enumerate(lines)]

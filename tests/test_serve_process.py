@@ -211,6 +211,7 @@ def command(
 def test_mistakes_are_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    monkeypatch.setattr("headway.builtin.HERE", tmp_path / "nothing")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for words, said in (

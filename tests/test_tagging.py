@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import annotations
 import corpora
 import nursery
 from headway import config
 from headway.classifiers import WordClassifier
+from headway.cli import app
 from headway.data.formats import lines
 from headway.data.tagged import Layout, layout_of, read, sentences
 from headway.errors import UsageError
@@ -101,6 +103,21 @@ def test_scores_of_the_folder_are_those_of_the_validation(
     assert found.count == 50 and found.scores["f1"].value > 95
     assert {row[0] for row in found.tables[0].rows} == {"PER", "LOC"}
     assert json.loads(json.dumps(found.to_dict()))["count"] == 50
+
+
+def test_only_the_measures_asked_for_are_told(trained: tuple[Path, dict[str, float]], tmp_path: Path) -> None:
+    test = str(annotations.write_tagged(tmp_path, 20, seed=5, name="test.conll"))
+    told = CliRunner().invoke(app, ["evaluate", str(trained[0]), test, "--metrics", "f1"])
+    assert told.exit_code == 0 and "f1" in told.output and "accuracy" not in told.output
+    refused = CliRunner().invoke(app, ["evaluate", str(trained[0]), test, "--metrics", "f1,bleu"])
+    assert isinstance(refused.exception, UsageError)
+    assert str(refused.exception).startswith("--metrics bleu:") and "f1" in str(refused.exception)
+
+
+def test_the_head_is_described_with_all_its_parameters(trained: tuple[Path, dict[str, float]]) -> None:
+    text = CliRunner().invoke(app, ["describe", str(trained[0])], env={"COLUMNS": "120"}).output
+    count = sum(parameter.numel() for parameter in tagger(trained[0]).model.parameters())
+    assert "conditional random field" in text and "letters" in text and f"WordClassifier  {count:,}" in text
 
 
 # ---------------------------------------------------------------- alignment

@@ -16,13 +16,17 @@ from rich.tree import Tree
 from torch import nn
 
 from headway.architecture import Design, EncoderDecoderDesign
+from headway.classifiers import TextClassifier, WordClassifier
 from headway.models import EncoderDecoder, LanguageModel, TextEncoder
 from headway.parts.attention import Attention
 from headway.parts.embedding import Embedding
+from headway.parts.heads.pooling import AttentionVector, FirstVector, MeanVector
+from headway.parts.heads.tags import CrfHead
 from headway.parts.positions import Positions
 from headway.parts.stacks import Stack
 
-Model = EncoderDecoder | LanguageModel | TextEncoder
+Labelling = WordClassifier | TextClassifier  # an encoder under a head
+Model = EncoderDecoder | LanguageModel | TextEncoder | Labelling
 
 STACKS = {"encoder": "encoder", "decoder": "decoder", "stack": "layers"}
 ROLES = {  # the first that occurs in a parameter's name
@@ -33,6 +37,8 @@ ROLES = {  # the first that occurs in a parameter's name
     "around": "norms",
     "last_norm": "norms",
 }
+HEADS = {"linear": "labels", "head": "labels"}  # names of what stands beside an encoder
+POOLINGS = {MeanVector: "mean of all vectors", FirstVector: "class token", AttentionVector: "attention over vectors"}
 SUBLAYER = "sublayer"
 PLACES = {  # how a sublayer joins the stream, from below
     "post": (SUBLAYER, "add & {norm} norm"),
@@ -66,6 +72,9 @@ def size_of(module: nn.Module) -> int:
 
 def count_parts(model: nn.Module) -> dict[str, int]:
     """Parameters by part; a matrix used twice counts once, under all its uses."""
+    if isinstance(model, Labelling):
+        beside = {HEADS.get(name, name): size_of(child) for name, child in model.named_children()}
+        return count_parts(model.encoder) | {name: size for name, size in beside.items() if size and name != "encoder"}
     names: dict[nn.Parameter, list[str]] = defaultdict(list)
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names[parameter].append(name)
@@ -128,6 +137,8 @@ def shape_of(module: nn.Module) -> tuple[object, ...]:
 
 def figure(design: Design, model: Model) -> RenderableType:
     """Figure 1 of the paper for this model, inputs at the bottom."""
+    if isinstance(model, Labelling):
+        return Group(label_head(model), figure(design, model.encoder))
     if isinstance(model, EncoderDecoder):
         sides = Table.grid(padding=(0, 1))
         left = tower(design, "encoder layer", model.encoder, model.source_embedding, "s")
@@ -153,6 +164,21 @@ def output(model: EncoderDecoder | LanguageModel) -> RenderableType:
     tied = id(model.head.weight) in {id(module.weight) for module in model.modules() if isinstance(module, Embedding)}
     head = Box("linear & softmax", f"{width:,} → {pieces:,}{', tied' if tied else ''}", 0 if tied else pieces * width)
     return boxes([head], f"b × t × {pieces:,}")
+
+
+def label_head(model: Labelling) -> RenderableType:
+    """What makes labels of vectors, and what is added to them before."""
+    if isinstance(model, TextClassifier):
+        pooling, linear = model.pooling, model.linear
+        inside, over = [Box(POOLINGS[type(pooling)], "", size_of(pooling))], "b"
+        inside.append(Box("linear", f"{linear.in_features:,} → {linear.out_features:,}", size_of(linear)))
+    else:
+        linear, over = model.head.linear, "b × words"
+        named = "linear & conditional random field" if isinstance(model.head, CrfHead) else "linear & softmax"
+        inside = [Box(named, f"{linear.in_features:,} → {linear.out_features:,}", size_of(model.head))]
+        if model.letters is not None:
+            inside.insert(0, Box("letters, added to each word's first piece", "", size_of(model.letters)))
+    return boxes(inside, f"{over} × {linear.out_features:,} labels")
 
 
 def tower(design: Design, name: str, stack: Stack, embedding: Embedding, time: str) -> RenderableType:

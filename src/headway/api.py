@@ -14,13 +14,14 @@ import torch
 from headway import config
 from headway.alignment import align
 from headway.architecture import EncoderDecoderDesign
+from headway.builtin import chosen
 from headway.engines.base import Engine
 from headway.engines.choice import choose
 from headway.engines.cuda import CudaEngine
 from headway.errors import UsageError
 from headway.folder import check_tensors, read_model
 from headway.glossary import Glossary
-from headway.machine import choose_device
+from headway.machine import choose_device, one_thread
 from headway.models import EncoderDecoder
 from headway.run import Run
 from headway.search import Beam, Constrained, Greedy, Hypothesis, Limits, Sample, Search, score_texts
@@ -108,21 +109,26 @@ class Translator:
 
     @classmethod
     def load(
-        cls, folder: str | Path, device: str | None = None, engine: str = "auto", precision: str = "auto"
+        cls, folder: str | Path | None = None, device: str | None = None, engine: str = "auto", precision: str = "auto"
     ) -> Translator:
-        """Open a model folder. Nothing in it is executed."""
-        files = read_model(Path(folder))
+        """Open a model folder; without one, the model of the package. Nothing in it is executed."""
+        folder = chosen([] if folder is None else [Path(folder)])[0]
+        with one_thread():
+            return cls._open(folder, choose_device(device or "auto"), engine, precision)
+
+    @classmethod
+    def _open(cls, folder: Path, where: torch.device, engine: str, precision: str) -> Translator:
+        files = read_model(folder)
         run = config.from_dict(
             Run, config.parse_toml(files.config_text, f"{folder}/config.toml"), f"{folder}/config.toml"
         )
         if not isinstance(run.model, EncoderDecoderDesign):
             raise UsageError(f"{folder}: this model is a {run.model.kind}, not a translator")
-        tokenizers = Tokenizers.load(Path(folder))
+        tokenizers = Tokenizers.load(folder)
         model = run.model.build(len(tokenizers.source), len(tokenizers.target)).eval()
         check_tensors({name: tuple(tensor.shape) for name, tensor in weights_of(model).items()}, files.tensors)
         load_weights(model, files.tensors)
-        where = choose_device(device or "auto")
-        return cls(run, tokenizers, model, engine_for(model.to(where), run, engine, precision, Path(folder)), where)
+        return cls(run, tokenizers, model, engine_for(model.to(where), run, engine, precision, folder), where)
 
     def __call__(self, lines: Sequence[str], **manner: Any) -> list[Translation]:
         return self.translate(lines, **manner)
@@ -152,11 +158,12 @@ class Translator:
         while window := list(islice(source, WINDOW)):
             yield from self.translate(window, **manner)
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Hypothesis]:
+    def score(self, sources: Sequence[str], targets: Sequence[str], to: str = "") -> list[Hypothesis]:
         """What the model thinks of given translations (forced decoding)."""
         if len(sources) != len(targets):
             raise UsageError(f"{len(sources)} sources and {len(targets)} targets: give as many of each")
-        ids = [[*self.tokenizers.source.encode(text), EOS] for text in sources]
+        tag = self.tag(to)
+        ids = [[*tag, *self.tokenizers.source.encode(text), EOS] for text in sources]
         texts = [self.tokenizers.target.encode(text) for text in targets]
         found: list[Hypothesis | None] = [None] * len(ids)
         for pack in packs([max(len(s), len(t) + 1) for s, t in zip(ids, texts, strict=True)], 4096, 64):
@@ -193,12 +200,20 @@ class Translator:
 
     def part(self, text: str, how: Manner) -> Part:
         source, target = self.tokenizers.source, self.tokenizers.target
-        if how.to and how.to not in source.tags:
-            known = ", ".join(sorted(source.tags)) or "no tags: it knows one direction"
-            raise UsageError(f"language {how.to!r} is not in this model; it has {known}")
-        tag = [source.tags[how.to]] if how.to else []
         phrases = [target.encode(term) for term in how.glossary.wanted(text)]
-        return Part(text, [*tag, *source.encode(text), EOS], phrases)
+        return Part(text, [*self.tag(how.to), *source.encode(text), EOS], phrases)
+
+    def tag(self, to: str) -> list[int]:
+        """The piece that asks for a language. A multilingual model must be asked for one."""
+        tags = self.tokenizers.source.tags
+        if to in tags:
+            return [tags[to]]
+        known = ", ".join(sorted(tags)) or "no tags: it knows one direction"
+        if to:
+            raise UsageError(f"language {to!r} is not in this model; it has {known}")
+        if self.run.pairs.multilingual:
+            raise UsageError(f"this model translates into {known}: say which, such as --to {min(tags)}")
+        return []
 
     # ------------------------------------------------------------ ids to text
 

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 
 from headway.api import Translator
+from headway.builtin import present
 from headway.errors import UsageError
 from headway.inspect import record
 from headway.metrics import Scores, choose, edit_distances, measure
@@ -28,6 +29,14 @@ Dictionary = Mapping[str, Sequence[str]]  # a word, and the ways to say it, phon
 TEST, DEV = 2000, 500  # words kept apart, of a dictionary that is large enough
 MADE_UP = ("blorft", "grokify", "zentropy", "snarkling", "quibblesome", "headwayish")
 PICTURED = "misunderstanding"
+EVERYDAY = (  # sentences for the model that comes along, and the language wanted
+    ("Where is the station?", "de"),
+    ("Could you help me with my suitcase?", "de"),
+    ("I would like a cup of coffee, please.", "fr"),
+    ("What are you doing this evening?", "zh"),
+    ("Das Wetter ist heute schön.", "en"),
+    ("Je ne sais pas où elle habite.", "en"),
+)
 
 RUN = """\
 # What `headway demo` trains. Change it and train another: headway train THIS_FILE --out another-folder
@@ -179,6 +188,15 @@ def pronounce(translator: Translator, words: Sequence[str], meant: Dictionary) -
         Said(word, result.text, result.confidence, meant.get(word, ()))
         for word, result in zip(words, results, strict=True)
     ]
+
+
+def everyday() -> list[tuple[str, str]]:
+    """Sentences, each with what the model of the package makes of it; none where there is no such model."""
+    if not present():
+        return []
+    translator = Translator.load(device="cpu")
+    known = translator.tokenizers.source.tags
+    return [(text, translator([text], to=to)[0].text) for text, to in EVERYDAY if to in known]
 
 
 # ---------------------------------------------------------------- pictures

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from headway.errors import DiskError, UsageError
+from headway.numerics import int8
 from headway.training import files
 from headway.training import tensors as tensor_files
 from headway.training.files import Digest
@@ -142,7 +143,8 @@ def read_model(folder: Path, quick: bool = False) -> ModelFiles:
             if _stamp(folder) == before:
                 return found
         except (UsageError, OSError) as error:
-            if _stamp(folder) == before or time.monotonic() > until:
+            still = _stamp(folder) == before and not _is_moving(folder)  # a move may have begun before the first stamp
+            if still or time.monotonic() > until:
                 raise _one_line(folder, error) from None
 
 
@@ -152,12 +154,17 @@ def _stamp(folder: Path) -> tuple[int, ...]:
         facts = os.stat(folder / FACTS)
     except OSError:
         return ()
-    return facts.st_ino, facts.st_mtime_ns, facts.st_size, (folder / PENDING / FACTS).exists()
+    return facts.st_ino, facts.st_mtime_ns, facts.st_size, _is_moving(folder)
+
+
+def _is_moving(folder: Path) -> bool:
+    """Is a model whole, and not all of it in its place?"""
+    return (folder / PENDING / FACTS).exists()
 
 
 def _settle(folder: Path, until: float) -> None:
     """If a writer was killed while moving files, move the rest; if it is alive, let it finish."""
-    while (folder / PENDING / FACTS).exists():
+    while _is_moving(folder):
         try:
             with Lock(folder / ".lock"), files.disk_trouble(folder, 0):
                 _finish(folder)
@@ -190,7 +197,7 @@ def _read(folder: Path, quick: bool) -> ModelFiles:
                 notes.append(f"{path} was edited after the model was saved")
         elif path.stat().st_size != digest.size or (not quick and files.digest_of(path) != digest):
             raise UsageError(f"{path} is not the file that was saved: it is damaged or exchanged; copy it again")
-    tensors = tensor_files.load(weights)
+    tensors = int8.restored(tensor_files.load(weights))
     if not quick:
         notes += [f"{weights}: {name!r:.80} holds numbers that are not finite" for name in _not_finite(tensors)]
     return ModelFiles(folder, _read_text(config), tensors, facts, notes)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -38,15 +38,22 @@ def exact(logits: Tensor) -> Tensor:
 
 
 def chunked(
-    hidden: Float[Tensor, "*b d"],
+    hidden: Float[Tensor, "*a d"],
     weight: Float[Tensor, "v d"],
     bias: Float[Tensor, "v"] | None,
     labels: Int[Tensor, "*b"],
     smoothing: float,
+    agreement: float = 0.0,
 ) -> Loss:
-    """The same from hidden vectors, a few thousand tokens at a time: the logits of a batch never exist together."""
-    flat, wanted = hidden.flatten(0, -2), labels.flatten()
-    total, nll = _Chunked.apply(flat, weight, bias, wanted, smoothing)
+    """The same from hidden vectors, a few thousand tokens at a time: the logits of a batch never exist together.
+
+    `hidden` may hold the batch twice, one pass after the other: then the loss is their mean, and `agreement`
+    weighs how far apart the two distributions of each token are (R-Drop, Liang et al. 2021).
+    """
+    wanted = labels.flatten()
+    total, nll = _Chunked.apply(
+        hidden.reshape(-1, len(wanted), hidden.size(-1)), weight, bias, wanted, smoothing, agreement
+    )
     return Loss(total, nll, (wanted != PAD).sum())
 
 
@@ -61,37 +68,59 @@ class _Chunked(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
+        ctx: Any,
+        hidden: Float[Tensor, "c n d"],
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        smoothing: float,
+        agreement: float,
     ) -> tuple[Tensor, Tensor]:
         low = torch.get_autocast_dtype(hidden.device.type) if torch.is_autocast_enabled(hidden.device.type) else None
         x, w = (hidden, weight) if low is None else (hidden.to(low), weight.to(low))
-        wants_gradient = hidden.requires_grad or weight.requires_grad
+        wants_gradient, copies = hidden.requires_grad or weight.requires_grad, len(x)
         grad_x, grad_w = torch.empty_like(x), torch.zeros_like(weight)
         grad_b = None if bias is None else torch.zeros_like(bias)
         total, nll = (exact(x.new_zeros(())) for _ in range(2))
-        size = chunk_size(weight.size(0), x.device)
-        for start in range(0, len(x), size):
+        size = max(1, chunk_size(weight.size(0), x.device) // copies)
+        for start in range(0, x.size(1), size):
             part = slice(start, start + size)
-            logits = F.linear(x[part], w, None if bias is None else bias.to(w.dtype))
-            chunk_total, chunk_nll, slope = smoothed_slope(logits, labels[part], smoothing)
+            rows, wanted = x[:, part].flatten(0, 1), labels[part].repeat(copies)
+            logits = F.linear(rows, w, None if bias is None else bias.to(w.dtype))
+            chunk_total, chunk_nll, slope = smoothed_slope(logits, wanted, smoothing)
+            if agreement:
+                apart, apart_slope = disagreement(*logits.chunk(2), real=labels[part] != PAD)
+                chunk_total, slope = chunk_total + agreement * apart, slope.add_(apart_slope, alpha=agreement)
             total, nll = total + chunk_total, nll + chunk_nll
             if wants_gradient:  # padding is taken out here, where rows are short
-                real = (labels[part, None] != PAD).to(x.dtype)
-                grad_x[part] = (slope @ w) * real
-                grad_w += slope.t() @ (x[part] * real)
+                real = (wanted[:, None] != PAD).to(x.dtype)
+                grad_x[:, part] = ((slope @ w) * real).unflatten(0, (copies, -1))
+                grad_w += slope.t() @ (rows * real)
                 if grad_b is not None:
                     grad_b += (slope.t() @ real)[:, 0]
         ctx.save_for_backward(grad_x, grad_w, *([] if grad_b is None else [grad_b]))
-        ctx.hidden_dtype = hidden.dtype
+        ctx.hidden_dtype, ctx.copies = hidden.dtype, copies
         ctx.mark_non_differentiable(nll)
-        return total, nll
+        return total / copies, nll / copies
 
     @staticmethod
     def backward(ctx: Any, *outside: Tensor) -> tuple[Tensor | None, ...]:
         grad_x, grad_w, *grad_b = ctx.saved_tensors
-        scale = outside[0]
+        scale = outside[0] / ctx.copies
         scaled_b = grad_b[0] * scale if grad_b else None
-        return (grad_x * scale).to(ctx.hidden_dtype), grad_w * scale.to(grad_w.dtype), scaled_b, None, None
+        return (grad_x * scale).to(ctx.hidden_dtype), grad_w * scale.to(grad_w.dtype), scaled_b, None, None, None
+
+
+def disagreement(
+    first: Float[Tensor, "n v"], second: Float[Tensor, "n v"], real: Bool[Tensor, "n"]
+) -> tuple[Tensor, Float[Tensor, "m v"]]:
+    """Half the two divergences, KL(p, q) + KL(q, p), summed over real tokens, and its gradient by both logits."""
+    log_p, log_q = (exact(x).log_softmax(dim=-1) for x in (first, second))
+    p, q, gap = log_p.exp(), log_q.exp(), log_p - log_q
+    ahead, behind = (p * gap).sum(dim=-1, keepdim=True), -(q * gap).sum(dim=-1, keepdim=True)
+    slopes = p * (gap - ahead) + (p - q), q * (-gap - behind) + (q - p)
+    apart = ((ahead + behind)[:, 0] * real).sum() / 2
+    return apart, (torch.cat(slopes) / 2).to(first.dtype)
 
 
 def smoothed_slope(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -53,3 +55,14 @@ def describe(device: torch.device) -> str:
     if device.type == "cuda":
         return f"{torch.cuda.get_device_name(device)}"
     return f"{cores()} CPU cores" if device.type == "cpu" else "Apple GPU"
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """For many small steps, such as opening a model: where others work too, threads would only wait for one another."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -147,9 +147,12 @@ class LanguageModel(nn.Module):
         here = Place(pos, Mask(keys=seen, causal=True), tokens != PAD)
         hidden = self.stack(self.embedding(tokens), here, states, before)
         looked_at = [state.looked_at for state in states if state.looked_at is not None]
-        older = memory or [x[:, :0] for x in looked_at]
-        joined = [torch.cat([a, b], dim=1) for a, b in zip(older, looked_at, strict=True)]
-        return hidden, [x[:, max(0, x.size(1) - self.memory) :].detach() for x in joined]
+        return hidden, self.newest(memory, looked_at) if self.memory else []
+
+    def newest(self, older: Sequence[Tensor], looked_at: Sequence[Tensor]) -> list[Float[Tensor, "b m d"]]:
+        """Of each layer's vectors the last, as many as are remembered."""
+        joined = [torch.cat(both, dim=1) for both in zip(older, looked_at, strict=True)] if older else looked_at
+        return [x[:, max(0, x.size(1) - self.memory) :].detach() for x in joined]
 
     def forward(self, tokens: Ids) -> Logits:
         return self.head(self.hidden(tokens)[0])

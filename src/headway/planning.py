@@ -9,7 +9,7 @@ import torch
 
 from headway.config import merge
 
-__all__ = ["merge", "model_for", "propose", "propose_encoder"]
+__all__ = ["merge", "model_for", "propose", "propose_encoder", "shapes_for"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def propose(given: dict[str, Any], pairs: int, device: torch.device) -> dict[str
     training: dict[str, Any] = {
         "learning_rate": tier.rate,
         "schedule": {"kind": "inverse_root", "warmup": tier.warmup},
-        "batch": {"tokens": tier.tokens, "shapes": "bounded" if device.type == "cuda" else "exact"},
+        "batch": {"tokens": tier.tokens, "shapes": shapes_for(device)},
     }
     if not {"steps", "epochs", "minutes"} & given.get("training", {}).keys():
         training["epochs"] = EPOCHS
@@ -59,6 +59,11 @@ def propose(given: dict[str, Any], pairs: int, device: torch.device) -> dict[str
     if given.get("text", {}).get("joint") is False or "target_text" in given:
         model["tie"] = "output"  # two vocabularies cannot share one matrix
     return merge({"training": training, "model": model}, given)
+
+
+def shapes_for(device: torch.device) -> str:
+    """Few shapes where steps are recorded as graphs."""
+    return "bounded" if device.type == "cuda" else "exact"
 
 
 def model_for(tier: Tier) -> dict[str, Any]:
@@ -106,7 +111,7 @@ def propose_encoder(
     training: dict[str, Any] = {
         "learning_rate": reader.rate,
         "schedule": {"kind": "inverse_root", "warmup": 200},
-        "batch": {"tokens": reader.tokens * (1 if device.type == "cpu" else 2)},
+        "batch": {"tokens": reader.tokens * (1 if device.type == "cpu" else 2), "shapes": shapes_for(device)},
     }
     if not {"steps", "epochs", "minutes"} & given.get("training", {}).keys():
         training["epochs"] = EPOCHS

@@ -41,6 +41,7 @@ class Decoding:
     n_best: int = 1
     temperature: float = 0.0
     seed: int = 0
+    to: str = ""  # target language, for multilingual models
 
 
 @dataclass(frozen=True)

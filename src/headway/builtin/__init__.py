@@ -11,9 +11,14 @@ HERE = Path(__file__).parent
 MARK = "headway.json"  # what makes a folder a model; not imported, since that would load torch
 
 
+def present() -> tuple[Path, ...]:
+    """The models that came with the package; the first is the one that answers when none is named."""
+    return tuple(sorted(path.parent for path in HERE.glob(f"*/{MARK}")))
+
+
 def chosen(folders: Sequence[Path]) -> tuple[Path, ...]:
     """The folders that were named; if none, the models that came with the package."""
-    found = tuple(folders) or tuple(sorted(path.parent for path in HERE.glob(f"*/{MARK}")))
+    found = tuple(folders) or present()
     if not found:
         raise UsageError(
             "name a model folder: none comes with this package; "

@@ -28,6 +28,7 @@ def compare(
     hypothesis_b: Annotated[Path | None, typer.Option(help="B's outputs, instead of a model")] = None,
     train: Annotated[Path | None, typer.Option(help="target side of the training text: tells rare words")] = None,
     metrics: Annotated[str, typer.Option(help="measures, separated by commas")] = METRICS,
+    to: Annotated[str, typer.Option(help="target language, for multilingual models")] = "",
     beam: Annotated[int, typer.Option(help="hypotheses kept while searching", min=1)] = 5,
     limit: Annotated[int | None, typer.Option(help="use only the first sentences")] = None,
     resamples: Annotated[int, typer.Option(help="test sets drawn for the test", min=40)] = 1000,
@@ -47,7 +48,7 @@ def compare(
     sides = pair_up(models or [], hypothesis_a, hypothesis_b)
     test = read_test_set(reference, source, language, limit)
     training = None if train is None else read_lines(train)
-    (first, second), test = _both(sides, reference, test, limit, Decoding(beam, device, engine))
+    (first, second), test = _both(sides, reference, test, limit, Decoding(beam, device, engine, to))
     measures = add_comet(chosen, comet, test)
     found = compare_outputs(first, second, test, measures, resamples, seed, training)
     print_comparison(found, Console(), worst)

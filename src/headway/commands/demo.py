@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -34,6 +35,10 @@ All settings of this run are in {run}. Another model, and both learning curves:
   headway plot {model} {folder}/wider --out {folder}/both.html
 
 {minutes:.1f} minutes in all."""
+PAGE = """
+Type your own, and see why it says that:
+  headway serve   # then open http://127.0.0.1:5000"""
+SERVER = "  (the server is extra: pip install 'headway[serve]')"
 
 
 def demo(
@@ -72,6 +77,7 @@ def demo(
     except UsageError as error:  # no matplotlib: the rest is worth seeing all the same
         console.print(f"\nNo pictures: {error}", soft_wrap=True)
     show_next(console, places, time.monotonic() - begun)
+    show_everyday(console)
 
 
 def introduce(console: Console, places: Places, parts: dict[str, list[str]]) -> None:
@@ -112,3 +118,17 @@ def show_next(console: Console, places: Places, seconds: float) -> None:
     folder, model, run = (quote(str(path)) for path in (places.folder, places.model, places.run))
     letters, phonemes = (quote(str(places.text("test", side))) for side in ("letters", "phonemes"))
     console.print(NEXT.format(**locals(), minutes=seconds / 60), soft_wrap=True)
+
+
+def show_everyday(console: Console) -> None:
+    """The model that comes with the package, if one does, and how to open its page."""
+    from headway.demo import everyday
+
+    table = Table.grid(padding=(0, 3, 0, 0))
+    for text, translated in everyday():
+        table.add_row(f"  {text}", translated)
+    if not table.row_count:
+        return
+    console.print("\nA larger model comes along, for everyday sentences:", table, PAGE, sep="\n")
+    if find_spec("fastapi") is None:
+        console.print(SERVER)

@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from headway import config
 from headway.errors import UsageError
 
+WEIGHTS = "model.safetensors"
 PIECES = 32_000  # a vocabulary, where nothing says how large it is
 BYTES = {"fp32": 4, "bf16": 2, "int8": 1}
 ADAM = 16  # bytes a parameter while training: itself, its gradient and two averages
@@ -37,7 +38,7 @@ def describe(
     table, folder = table_of(what, set_ or [])
     design = design_of(table, what)
     with torch.device("meta"):  # shapes without memory: any size is described at once
-        model = build(design, sizes_of(table, folder, vocabulary))
+        model = labelling(table, folder, design) or build(design, sizes_of(table, folder, vocabulary))
     console.print(counts_table(count_parts(model)), figure(design, model), "", module_tree(model), sep="\n")
 
 
@@ -72,23 +73,44 @@ def sizes_of(table: dict[str, Any], folder: Path | None, given: int | None) -> l
     """Pieces of the source and the target: from the weights, from the option, from the run's own text."""
     if given is not None:
         return [given, given]
-    if folder is not None and (folder / "model.safetensors").exists():
-        return sizes_in(folder / "model.safetensors")
+    if folder is not None and (folder / WEIGHTS).exists():
+        return sizes_in(folder / WEIGHTS)
     texts = table.get("text", {}), table.get("target_text", table.get("text", {}))
     return [text.get("size", PIECES) for text in texts]
 
 
 def sizes_in(weights: Path) -> list[int]:
+    sizes = {name: shape[0] for name, shape in shapes_in(weights).items() if name.endswith("embedding.weight")}
+    either = sizes.get("encoder.embedding.weight") or next(iter(sizes.values()), PIECES)
+    return [sizes.get(f"{side}_embedding.weight", either) for side in ("source", "target")]
+
+
+def shapes_in(weights: Path) -> dict[str, list[int]]:
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(weights, framework="pt") as file:
-            names = [name for name in file.keys() if name.endswith("embedding.weight")]  # noqa: SIM118
-            sizes = {name: file.get_slice(name).get_shape()[0] for name in names}
+            return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise UsageError(f"{weights} is not a sound safetensors file: {error}") from None
-    either = sizes.get("encoder.embedding.weight") or next(iter(sizes.values()), PIECES)
-    return [sizes.get(f"{side}_embedding.weight", either) for side in ("source", "target")]
+
+
+def labelling(table: dict[str, Any], folder: Path | None, design: Any) -> Any:
+    """A trained tagger or classifier with its head; how many labels there are only a trained one knows."""
+    from headway.run import Run
+    from headway.tasks.classification import Classification
+    from headway.tasks.tagging import Tagging
+
+    task = config.from_dict(Run, table).task if "task" in table else None
+    if folder is None or not isinstance(task, Tagging | Classification) or not (folder / WEIGHTS).exists():
+        return None
+    shapes = shapes_in(folder / WEIGHTS)
+    rows = {name: shape[0] for name, shape in shapes.items()}
+    pieces, labels = rows["encoder.embedding.weight"], rows.get("head.linear.weight") or rows["linear.weight"]
+    if isinstance(task, Classification):
+        return task.build(design, pieces, labels)
+    letters = [rows[name] for name in rows if name.startswith("letters.") and name.endswith("embedding.weight")]
+    return task.build(design, pieces, sum(letters), labels)
 
 
 def build(design: Any, sizes: list[int]) -> Any:

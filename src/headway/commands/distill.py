@@ -18,6 +18,7 @@ def distill(
     target: Annotated[
         Path | None, Option(help="Its real translation: of the beam, the hypothesis nearest to it is taken.")
     ] = None,
+    to: Annotated[str, Option(help="Target language, for multilingual models.")] = "",
     beam: Annotated[int, Option(help="Hypotheses that grow together.")] = 5,
     alpha: Annotated[float, Option(help="How much long outputs are favoured.")] = 0.6,
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
@@ -28,9 +29,10 @@ def distill(
     from headway.api import Manner, Translator
     from headway.synthesis import Decoding, Making, distil
 
-    decoding = Decoding(beam, alpha, n_best=beam if target else 1)
+    decoding = Decoding(beam, alpha, n_best=beam if target else 1, to=to)
     Manner(beam=beam, alpha=alpha, n_best=decoding.n_best)  # says what is wrong before anything is loaded
     translator = Translator.load(teacher, device, engine, precision)
+    translator.tag(to)  # a language that it does not know is told before a folder is made
     made = distil(translator, Making("distillation", teacher, source, out, decoding, target))
     print(f"{out}: {made.facts['lines']:,} pairs; training skips {made.facts['empty']:,} without a target")
     if target is not None:

@@ -11,9 +11,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from headway.builtin import chosen as named
 from headway.data.formats import one_line
 from headway.errors import UsageError
-from headway.metrics import Measure, choose
+from headway.metrics import Measure, Scores, choose
 from headway.metrics.bootstrap import SEED
 from headway.metrics.comet import comet as comet_measure
 from headway.reports.documents import evaluation_page
@@ -27,7 +28,9 @@ METRICS = "bleu,chrf,ter"
 
 
 def evaluate(
-    model: Annotated[Path | None, typer.Argument(help="model folder; not needed with --hypothesis")] = None,
+    model: Annotated[
+        Path | None, typer.Argument(help="model folder; else the model of the package, or --hypothesis")
+    ] = None,
     files: Annotated[
         list[Path] | None, typer.Argument(help="test files as they were trained on, for a model that is no translator")
     ] = None,
@@ -35,8 +38,13 @@ def evaluate(
     source: Annotated[Path | None, typer.Option(help="sentences to translate, one a line")] = None,
     hypothesis: Annotated[Path | None, typer.Option(help="score this file instead of a model")] = None,
     metrics: Annotated[
-        str, typer.Option(help="bleu, chrf, chrf++, ter, exact, accuracy, wer, cer, per, brackets, or bleu-lc ...")
-    ] = METRICS,
+        str,
+        typer.Option(
+            help="bleu, chrf, chrf++, ter, exact, accuracy, wer, cer, per, brackets, or bleu-lc ...; "
+            f"unset: {METRICS}, or all that a model of another task is measured by",
+        ),
+    ] = "",
+    to: Annotated[str, typer.Option(help="target language, for multilingual models")] = "",
     beam: Annotated[int, typer.Option(help="hypotheses kept while searching", min=1)] = 5,
     limit: Annotated[int | None, typer.Option(help="use only the first sentences")] = None,
     resamples: Annotated[int, typer.Option(help="test sets drawn for the intervals; 0: no intervals", min=0)] = 1000,
@@ -55,13 +63,13 @@ def evaluate(
     if model is not None and source is not None and reference is None:
         files = [*(files or []), source]  # a text to read, not to translate
     if model is not None and files:
-        measure_files(model, files, device or "auto", Outlets(json_file, html_file, picture))
+        measure_files(model, files, device or "auto", metrics, Outlets(json_file, html_file, picture))
         return
     if reference is None:
         raise UsageError("--reference is missing: give the reference translations, or test files after the folder")
-    chosen = choose(metrics)
+    chosen = choose(metrics or METRICS)
     test = read_test_set(reference, source, language, limit)
-    outputs, test = _outputs(model, hypothesis, reference, test, limit, Decoding(beam, device, engine))
+    outputs, test = _outputs(model, hypothesis, reference, test, limit, Decoding(beam, device, engine, to))
     measures = add_comet(chosen, comet, test)
     found = evaluate_outputs(outputs, test, measures, resamples, seed)
     print_evaluation(found, Console(), worst)
@@ -82,12 +90,13 @@ class Outlets:
     picture: Path | None
 
 
-def measure_files(model: Path, files: Sequence[Path], device: str, outlets: Outlets) -> None:
+def measure_files(model: Path, files: Sequence[Path], device: str, metrics: str, outlets: Outlets) -> None:
     """Of any task: what the model itself says of files like those it was trained on."""
     from headway.predictors import open_model
     from headway.reports.measured import confusion_picture, measured_page, print_measured
 
     found = open_model(model, device).evaluate(files)
+    found = replace(found, scores=only(found.scores, metrics, model))
     print_measured(str(model), found, Console())
     if outlets.picture is not None:
         confusion_picture(found, outlets.picture)
@@ -96,6 +105,15 @@ def measure_files(model: Path, files: Sequence[Path], device: str, outlets: Outl
         write(outlets.json_file, dump_json(found.to_dict()))
     if outlets.html_file is not None:
         write(outlets.html_file, measured_page(str(model), found))
+
+
+def only(scores: Scores, metrics: str, model: Path) -> Scores:
+    """Those that were asked for; all, if nobody asked."""
+    wanted = [name.strip() for name in metrics.split(",") if name.strip()]
+    unknown = [name for name in wanted if name not in scores]
+    if unknown:
+        raise UsageError(f"--metrics {', '.join(unknown)}: {model} is measured by {', '.join(scores)}")
+    return Scores({name: scores[name] for name in wanted}) if wanted else scores
 
 
 def _outputs(
@@ -111,10 +129,10 @@ def _outputs(
         raise UsageError(f"{model} and --hypothesis {hypothesis}: give a model or a file of outputs, not both")
     if hypothesis is not None:
         outputs, spoken = read_outputs(hypothesis, reference, test, limit), ""
-    elif model is not None:
-        outputs, spoken = translate_with(model, test, how)
-    else:
+    elif model is None and test.sources is None:
         raise UsageError("nothing to evaluate: give a model folder, or outputs with --hypothesis")
+    else:
+        outputs, spoken = translate_with(named([] if model is None else [model])[0], test, how)
     return outputs, with_language(test, spoken, reference)
 
 

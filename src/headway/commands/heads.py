@@ -16,9 +16,10 @@ Option = typer.Option
 
 
 def heads(
-    folder: Annotated[Path, typer.Argument(help="Model folder.")],
     source: Annotated[Path, Option(help="Sentences, one a line.")],
+    folder: Annotated[Path | None, typer.Argument(help="Model folder; else the first model of the package.")] = None,
     target: Annotated[Path | None, Option(help="Their translations; unset: the model's own.")] = None,
+    to: Annotated[str, Option(help="Target language, for multilingual models.")] = "",
     sentences: Annotated[int, Option(help="How many to read, from the beginning.", min=1)] = 100,
     bleu: Annotated[bool, Option(help="Translate without each head too, and tell BLEU and chrF: slow.")] = False,
     json_: Annotated[Path | None, Option("--json", help="Write everything here as JSON.")] = None,
@@ -36,7 +37,7 @@ def heads(
 
     sources, targets = read_pairs(source, target)
     translator = Translator.load(folder, device)
-    pairs = Pairs(translator, sources[:sentences], None if targets is None else targets[:sentences])
+    pairs = Pairs(translator, sources[:sentences], None if targets is None else targets[:sentences], to)
     count = sum(layer.heads for layer in attention_layers(translator.model).values())
     with shown(count, 0, "silencing") as progress:
         found = survey(translator.model, pairs, measures(pairs, bleu), progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -42,7 +43,7 @@ class Out:
 
 
 def look(
-    folder: Annotated[Path, typer.Argument(help="Model folder.")],
+    folder: Annotated[str, typer.Argument(help="Model folder; may be left out where a model comes along.")] = "",
     sentence: Annotated[str, typer.Argument(help="A sentence or a text, or a trace saved with --json.")] = "",
     html: Annotated[Path | None, Option(help="Write a page with everything; it needs no network.")] = None,
     png: Annotated[
@@ -66,10 +67,9 @@ def look(
     """Look inside what a model makes of a text: pieces, probabilities, attention, search, stages, causes."""
     out = Out(json_, html, png)
     if embeddings:
-        show_embeddings(folder, words, tsne, out)
+        show_embeddings(model_of(folder), words, tsne, out)
         return
-    if not sentence:
-        raise UsageError("give a sentence, a trace saved with --json, or --embeddings")
+    folder, sentence = told_apart(folder, sentence)
     from headway.looking.saved import read_trace
 
     if sentence.endswith(".json"):
@@ -77,8 +77,25 @@ def look(
     else:
         wanted = EVERYTHING if html or json_ else FIGURE if png or beam else TERMINAL
         changes = {"ablate": ablate or [], "edit": edit or [], "prefix": prefix, "target": to}
-        found = make(folder, sentence, device, {**changes, "include": wanted, "beam_size": beam_size, "alpha": alpha})
+        found = make(
+            model_of(folder), sentence, device, {**changes, "include": wanted, "beam_size": beam_size, "alpha": alpha}
+        )
     write(found, out, (layer, head))
+
+
+def told_apart(first: str, second: str) -> tuple[str, str]:
+    """The folder and the sentence; one argument that is no folder is a sentence for the model of the package."""
+    if not second and not os.path.isdir(first):  # a long text is no path, which Path.is_dir takes for a fault
+        first, second = "", first
+    if not second:
+        raise UsageError("give a sentence, a trace saved with --json, or --embeddings")
+    return first, second
+
+
+def model_of(folder: str) -> Path:
+    from headway.builtin import chosen
+
+    return chosen([Path(folder)] if folder else [])[0]
 
 
 def make(folder: Path, sentence: str, device: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -102,11 +119,8 @@ def directed(model: Predictor, request: TraceRequest, prefix: str) -> TraceReque
         if prefix or request.target:
             raise UsageError("--prefix and --to are for translations; this model makes none")
         return request
-    tokenizers = model.translator.tokenizers
-    if request.target and request.target not in tokenizers.source.tags:
-        known = ", ".join(sorted(tokenizers.source.tags)) or "one direction only"
-        raise UsageError(f"language {request.target!r} is not in this model; it knows {known}")
-    return replace(request, prefix=tuple(tokenizers.target.encode(prefix)) if prefix else ())
+    model.translator.tag(request.target)  # a language that it does not know is told before the work
+    return replace(request, prefix=tuple(model.translator.tokenizers.target.encode(prefix)) if prefix else ())
 
 
 def parse_edit(text: str) -> Edit:

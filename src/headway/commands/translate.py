@@ -75,9 +75,10 @@ def tracing(translator: Translator, path: Path, folder: Path, resume: bool) -> T
 
 
 def score(
-    folder: Annotated[Path, typer.Argument(help="Model folder.")],
     source: Annotated[Path, Option(help="Source text.")],
     target: Annotated[Path, Option(help="Its translation, line by line.")],
+    folder: Annotated[Path | None, typer.Argument(help="Model folder; else the first model of the package.")] = None,
+    to: Annotated[str, Option(help="Target language, for multilingual models.")] = "",
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
     """Score given translations: log-probability, and per piece, one line each."""
@@ -89,5 +90,5 @@ def score(
         raise UsageError(f"{source} has {len(sources)} lines and {target} has {len(targets)}; they must be as many")
     translator = Translator.load(folder, device, "torch")
     for start in range(0, len(sources), 1000):
-        for one in translator.score(sources[start : start + 1000], targets[start : start + 1000]):
+        for one in translator.score(sources[start : start + 1000], targets[start : start + 1000], to):
             print(f"{one.total:.4f}\t{one.total / max(1, len(one.token_scores)):.4f}")

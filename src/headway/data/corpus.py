@@ -92,6 +92,11 @@ class Data:
         """All validation files; none means that pairs are held out."""
         return (*self._own(self.dev_source, self.dev_target), *self.dev_corpora)
 
+    @property
+    def multilingual(self) -> bool:
+        """Does every training text say by a tag which language is wanted?"""
+        return bool(self.corpora) and not self.source and all(corpus.tag for corpus in self.corpora)
+
     def _own(self, source: str | None, target: str | None) -> tuple[Corpus, ...]:
         return (Corpus(source, target or ""),) if source else ()
 

@@ -30,11 +30,10 @@ class CudaEngine:
     def translate(
         self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
     ) -> list[list[Hypothesis]]:
-        source = source.to(self.model.head.weight.device, non_blocking=True)
         with self.busy:
             beam = as_beam(search)
             if beam is None or shapes or beam.limits.shapes(source):
-                return search(self.model, source, shapes)
+                return search(self.model, source.to(self.model.head.weight.device, non_blocking=True), shapes)
             if beam not in self.recorded:
                 self.recorded[beam] = CapturedBeam(self.model, beam)
             return self.recorded[beam](source)

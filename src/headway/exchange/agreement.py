@@ -68,11 +68,7 @@ class Trial:
         return [*([tags[turn % len(tags)]] if tags else []), *self.trained.source.encode(text)]
 
     def ours(self) -> list[list[int]]:
-        search = Greedy(limits=Limits(ratio=0.0, extra=self.steps))
-        if isinstance(self.model, LanguageModel):
-            return [continue_greedily(self.model, source, self.steps) for source in self.sources]
-        source = pad_rows([[*source, EOS] for source in self.sources], "cpu")
-        return [found[0].ids for found in search(self.model, source)]
+        return greedily(self.model, self.sources, self.steps)
 
     def judge(self, engine: Engine, allowed: float = EXACT) -> Agreement:
         """Let the engine speak, and see how good the model finds every piece it chose."""
@@ -97,6 +93,14 @@ def forced(model: EncoderDecoder | LanguageModel, source: list[int], output: lis
     if isinstance(model, LanguageModel):
         return model(torch.tensor([[BOS, *source, *output]]))[0, len(source) :]
     return model(torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *output]]))[0]
+
+
+def greedily(model: EncoderDecoder | LanguageModel, sources: list[list[int]], steps: int) -> list[list[int]]:
+    """The best piece at every step, without the end."""
+    if isinstance(model, LanguageModel):
+        return [continue_greedily(model, source, steps) for source in sources]
+    source = pad_rows([[*source, EOS] for source in sources], "cpu")
+    return [found[0].ids for found in Greedy(limits=Limits(ratio=0.0, extra=steps))(model, source)]
 
 
 @torch.inference_mode()

@@ -14,6 +14,7 @@ from headway.exchange.argos import check_package, write_argos
 from headway.exchange.ctranslate2 import QUANTIZATIONS, open_ctranslate2, write_ctranslate2
 from headway.exchange.destination import destination, mark
 from headway.exchange.folders import check_hub_folder, write_hub_folder
+from headway.exchange.int8 import open_int8, write_int8
 from headway.exchange.onnx import check_onnx, write_onnx
 from headway.exchange.samples import sample_sentences
 from headway.exchange.trained import Trained, read_trained
@@ -31,6 +32,7 @@ class Target:
     open: Callable[[Path, Trial], Engine]
     quantizes: bool = False
     keeps: str = "*"  # which files stay when all is done
+    holds: str | None = None  # numbers of the weights, where there is no choice
 
 
 TARGETS = {
@@ -40,6 +42,7 @@ TARGETS = {
     ),
     "onnx": Target(lambda trained, folder, _: write_onnx(trained, folder), check_onnx),
     "argos": Target(write_argos, check_package, quantizes=True, keeps="*.argosmodel"),
+    "headway-int8": Target(lambda trained, folder, _: write_int8(trained, folder), open_int8, holds="int8"),
 }
 
 
@@ -60,7 +63,7 @@ def export_model(
     with destination(out, force, COPIES * byte_count(trained.tensors)) as new:
         target.write(trained, new, quantization)
         trial = Trial(trained, texts)
-        agreement = trial.judge(target.open(new, trial), tolerance(quantization))
+        agreement = trial.judge(target.open(new, trial), tolerance(quantization or target.holds))
         agreement.demand(to)
         tidy(new, target.keeps)
         mark(new, {"from": trained.name, "to": to, "quantization": quantization, "agreement": agreement.facts()})

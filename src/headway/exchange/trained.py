@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,6 +35,8 @@ class Trained:
     target: Tokenizer
     languages: tuple[str, str] = ("", "")  # codes of source and target, where they are known
     card: str = ""
+    config: str = ""  # the run's, as TOML
+    facts: Mapping[str, Any] = field(default_factory=dict)  # what its folder says of it
 
     def build(self) -> EncoderDecoder | LanguageModel:
         """The model itself, ready to translate."""
@@ -82,4 +86,6 @@ def read_trained(folder: Path) -> Trained:
         target=tokenizers.target,
         languages=languages_of(run.data),
         card=card.read_text(encoding="utf-8", errors="replace") if card.is_file() else "",
+        config=found.config_text,
+        facts=found.facts,
     )

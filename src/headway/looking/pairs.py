@@ -23,16 +23,17 @@ Batch = tuple[Int[Tensor, "b s"], Int[Tensor, "b t"]]
 class Pairs:
     """Sources and targets as pieces; without targets, what the model itself says stands for them."""
 
-    def __init__(self, translator: Translator, sources: Sequence[str], targets: Sequence[str] | None) -> None:
-        self.tokenizers, self.device, self.language = (
-            translator.tokenizers,
-            translator.device,
-            translator.target_language,
-        )
-        texts = [one.text for one in translator.translate(sources)] if targets is None else list(targets)
+    def __init__(
+        self, translator: Translator, sources: Sequence[str], targets: Sequence[str] | None, to: str = ""
+    ) -> None:
+        self.tokenizers, self.device = translator.tokenizers, translator.device
+        self.language, tag = to or translator.target_language, translator.tag(to)
+        texts = [one.text for one in translator.translate(sources, to=to)] if targets is None else list(targets)
         encoded = (self.tokenizers.source.encode_many(sources), self.tokenizers.target.encode_many(texts))
-        rows = [([*source, EOS], [*target, EOS], text) for source, target, text in zip(*encoded, texts, strict=True)]
-        kept = [row for row in rows if 1 < len(row[0]) <= LONGEST and 1 < len(row[1]) <= LONGEST]
+        rows = [
+            ([*tag, *source, EOS], [*target, EOS], text) for source, target, text in zip(*encoded, texts, strict=True)
+        ]
+        kept = [row for row in rows if 1 + len(tag) < len(row[0]) <= LONGEST and 1 < len(row[1]) <= LONGEST]
         if not kept:
             raise UsageError(f"no sentence is left: all are empty or longer than {LONGEST} pieces; give others")
         kept = [kept[place] for pack in self.packs(kept) for place in pack]  # those of one batch side by side

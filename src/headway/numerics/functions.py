@@ -33,19 +33,33 @@ def rotate(heads: Float[Tensor, "b h t e"], angle: Float[Tensor, "#b t half"]) -
 
 def by_distance(
     table: Callable[[Int[Tensor, "n"]], Tensor], q_pos: Int[Tensor, "#b q"], k_pos: Int[Tensor, "#b k"]
-) -> tuple[Tensor, Int[Tensor, "#b q k"]]:
-    """Vectors for every distance q - k that occurs, and the index of each pair's distance.
+) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Vectors for every distance q - k that occurs, and what picks every pair's entry from numbers made of them.
 
     Positions that the whole batch shares count up by ones, so that shapes tell how many distances there are: a
     device need not be waited for, and the step can be captured as a graph.
     """
+    if max(len(q_pos), len(k_pos)) == 1:
+        queries, keys = q_pos.size(1), k_pos.size(1)
+        furthest = q_pos[0, -1] - k_pos[0, 0]
+        return table(furthest - torch.arange(queries + keys, device=q_pos.device)), lambda made: shift(made, keys)
     distance = q_pos[:, :, None] - k_pos[:, None, :]
-    lowest, shared = distance.min(), len(distance) == 1
-    count = sum(distance.shape[1:]) - 1 if shared else int(distance.max() - lowest) + 1
-    return table(lowest + torch.arange(count, device=distance.device)), distance - lowest
+    lowest = distance.min()
+    count = int(distance.max() - lowest) + 1
+    return table(lowest + torch.arange(count, device=q_pos.device)), lambda made: pick(made, distance - lowest)
 
 
-def pick(per_distance: Float[Tensor, "b h q n"], index: Int[Tensor, "#b q k"]) -> Float[Tensor, "b h q k"]:
+def shift(made: Float[Tensor, "b h q n"], keys: int) -> Float[Tensor, "b h q k"]:
+    """Numbers by falling distance to numbers by key: each query's row begins one place before the row above it.
+
+    In a row of memory that is a row one shorter, so nothing is gathered (Dai et al. 2019, appendix B).
+    """
+    queries, distances = made.shape[-2:]
+    rows = made.flatten(-2)[..., queries - 1 : queries - 1 + queries * (distances - 1)]
+    return rows.unflatten(-1, (queries, distances - 1))[..., :keys]
+
+
+def pick(made: Float[Tensor, "b h q n"], index: Int[Tensor, "#b q k"]) -> Float[Tensor, "b h q k"]:
     """For every query and key, the entry of their distance."""
-    batch, heads = per_distance.shape[:2]
-    return per_distance.gather(-1, index[:, None].expand(batch, heads, -1, -1))
+    batch, heads = made.shape[:2]
+    return made.gather(-1, index[:, None].expand(batch, heads, -1, -1))

@@ -45,16 +45,22 @@ const CURVES = [
     lines: "scores",
     low: 0,
   },
+  {
+    title: "Bits a character of held-out text",
+    about: "lower is better",
+    lines: [["bits", "validate", "bits_per_character"]],
+    low: 0,
+  },
   { title: "Learning rate", about: "", lines: [["rate", "step", "lr"]], low: 0 },
   { title: "Speed", about: "pieces a second", lines: [["speed", "step", "tokens_per_second"]], low: 0 },
 ];
 
 const NAMES = { bleu: "BLEU", chrf: "chrF", f1: "F1" };
 
-/** What a task measures, by the log itself: every number of a validation that is not about the training. */
+/** What a task measures, by the log itself: every number of a validation of which more is better. */
 const scoresOf = (events) => {
   const fields = events.filter((event) => event.event === "validate").flatMap((event) => Object.entries(event));
-  const known = new Set(["step", "time", "loss", "perplexity"]);
+  const known = new Set(["step", "time", "loss", "perplexity", "bits_per_character"]);
   const names = fields.filter(([name, value]) => Number.isFinite(value) && !known.has(name)).map(([name]) => name);
   return [...new Set(names)].map((name) => [NAMES[name] ?? name, "validate", name]);
 };
@@ -94,7 +100,7 @@ const sampleList = (samples, mark, onmark, width) => {
   if (!samples.length) return null;
   const at = samples.reduce((best, each) => (Math.abs(each.step - mark) < Math.abs(best.step - mark) ? each : best));
   const { source, reference } = at.sample;
-  const [score] = scoresOf(samples);
+  const [score] = [...scoresOf(samples), ["loss", "validate", "loss"]];
   return plate(
     "One sentence as it got better",
     "underlined: other words than at the step before",
@@ -126,7 +132,7 @@ const sampleList = (samples, mark, onmark, width) => {
                 ? diffText(before, each.sample.output ?? "").filter((part) => part.tagName !== "DEL")
                 : each.sample.output,
             ),
-            make("small", null, score ? `${score[0]} ${decimal(each[score[2]], 1)}` : ""),
+            make("small", null, `${score[0]} ${decimal(each[score[2]], 1)}`),
           ),
         );
       }),

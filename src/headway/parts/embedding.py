@@ -14,4 +14,5 @@ class Embedding(nn.Embedding):
         self.scale = width**0.5 if scaled else 1.0
 
     def forward(self, input: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
-        return super().forward(input) * self.scale
+        found = super().forward(input)
+        return found if self.scale == 1.0 else found * self.scale

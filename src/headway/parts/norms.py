@@ -32,9 +32,27 @@ class Batch(nn.BatchNorm1d):
     """Over the tokens of the batch, padding left out. For comparison: it depends on its neighbours."""
 
     def forward(self, input: Float[Tensor, "b t d"], real: Real = None) -> Float[Tensor, "b t d"]:
-        real = torch.ones(input.shape[:2], dtype=torch.bool, device=input.device) if real is None else real
-        normed = super().forward(input[real])
-        return torch.zeros_like(input, dtype=normed.dtype).masked_scatter(real[..., None], normed)
+        x = input.to(torch.promote_types(input.dtype, torch.float32))
+        weight = torch.ones_like(x[..., :1]) if real is None else real[..., None].to(x.dtype)
+        mean, variance = self.measure(x, weight) if self.training else (self.running_mean, self.running_var)
+        assert mean is not None and variance is not None
+        return ((x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias) * weight
+
+    def measure(self, x: Float[Tensor, "b t d"], weight: Float[Tensor, "b t 1"]) -> tuple[Tensor, Tensor]:
+        """Mean and variance, which the running ones follow. Sums under a mask: the device is never waited for."""
+        count = weight.sum().clamp(min=1)
+        mean = (x * weight).sum(dim=(0, 1)) / count
+        variance = ((x - mean).square() * weight).sum(dim=(0, 1)) / count
+        self.follow(mean.detach(), variance.detach() * count / (count - 1).clamp(min=1))
+        return mean, variance
+
+    @torch.no_grad()
+    def follow(self, mean: Float[Tensor, "d"], variance: Float[Tensor, "d"]) -> None:
+        held = self.running_mean, self.running_var, self.num_batches_tracked, self.momentum
+        assert not any(part is None for part in held)
+        self.running_mean.lerp_(mean, self.momentum)  # pyright: ignore
+        self.running_var.lerp_(variance, self.momentum)  # pyright: ignore
+        self.num_batches_tracked.add_(1)  # pyright: ignore
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ class Decoding:
     beam: int = 5
     device: str | None = None
     engine: str = "auto"
+    to: str = ""  # target language, for multilingual models
 
 
 def translate_with(folder: Path, test: TestSet, how: Decoding) -> tuple[Outputs, str]:
@@ -28,11 +29,11 @@ def translate_with(folder: Path, test: TestSet, how: Decoding) -> tuple[Outputs,
 
     translator = Translator.load(folder, device=how.device, engine=how.engine)
     start = time.perf_counter()
-    results = translator.translate(list(test.sources), beam=how.beam)
+    results = translator.translate(list(test.sources), beam=how.beam, to=how.to)
     seconds = time.perf_counter() - start
     texts = tuple(result.text for result in results)
     confidences = tuple(_probability(result.score) for result in results)
-    return Outputs(str(folder), texts, confidences, seconds), translator.target_language or ""
+    return Outputs(str(folder), texts, confidences, seconds), how.to or translator.target_language or ""
 
 
 def _probability(score: float) -> float | None:

@@ -41,7 +41,6 @@ class Brackets:
         self.kind[self.opening] = torch.arange(len(pairs))
 
     def __call__(self, ids: Int[Tensor, "n t"], left: Int[Tensor, "n"], pieces: int) -> Bool[Tensor, "n v"]:
-        self.opening, self.closing = self.opening.to(ids.device), self.closing.to(ids.device)
         depth, innermost = self.nesting(ids)
         allowed = torch.ones(len(ids), pieces, dtype=torch.bool, device=ids.device)
         allowed[:, EOS] = depth == 0
@@ -57,10 +56,12 @@ class Brackets:
 
     def nesting(self, ids: Int[Tensor, "n t"]) -> tuple[Int[Tensor, "n"], Int[Tensor, "n"]]:
         """How many brackets are open in each row, and the kind of the innermost."""
+        self.opening, self.closing, self.change, self.kind = (
+            table.to(ids.device) for table in (self.opening, self.closing, self.change, self.kind)
+        )
         if not ids.size(1):
             nothing = ids.new_zeros(len(ids))
             return nothing, nothing
-        self.change, self.kind = self.change.to(ids.device), self.kind.to(ids.device)
         known = ids.clamp(max=len(self.change) - 1)
         change = self.change[known]
         depth = change.cumsum(dim=1)

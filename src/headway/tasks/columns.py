@@ -28,9 +28,10 @@ class Columns:
     spelled: Ragged  # numbers of words, from 1 on
     letters: Integer[np.ndarray, "n c"] | None  # of every word that occurs; row 0 stands for padding
     places: list[str]  # file and line of each row
+    step: int  # letters of a batch are padded to a multiple of it
 
     @classmethod
-    def of(cls, found: Annotated, reader: WordReader) -> Columns:
+    def of(cls, found: Annotated, reader: WordReader, step: int) -> Columns:
         train, labelling = found.train, found.labelling
         cuts = reader.stretches([one.words for one in train])
         parts = [train[cut.sentence].labels[cut.start : cut.start + len(cut.words)] for cut in cuts]
@@ -43,6 +44,7 @@ class Columns:
             pack(spelled, "int32"),
             letter_table(list(numbers), reader) if reader.pieces.letters else None,
             [f"{train[cut.sentence].path}:{train[cut.sentence].line + cut.start}" for cut in cuts],
+            step,
         )
 
     @property
@@ -62,7 +64,7 @@ class Columns:
         tensors = (pieces, first, labels)
         if self.letters is not None:
             letters = self.letters[pad(take(self.spelled, rows), shape.rows, shape.target)]
-            tensors = (*tensors, np.ascontiguousarray(letters[..., : longest_row(letters)]))
+            tensors = (*tensors, np.ascontiguousarray(letters[..., : longest_row(letters, self.step)]))
         return tuple(map(torch.from_numpy, tensors))
 
 
@@ -71,6 +73,6 @@ def letter_table(words: Sequence[str], reader: WordReader) -> np.ndarray:
     return pad(pack(rows, "int64"), len(rows), max(map(len, rows)))
 
 
-def longest_row(letters: np.ndarray) -> int:
+def longest_row(letters: np.ndarray, step: int) -> int:
     """Rounded up, so that batches have few different shapes."""
-    return min(letters.shape[-1], -(-int((letters != PAD).sum(axis=-1).max()) // 4) * 4)
+    return min(letters.shape[-1], -(-int((letters != PAD).sum(axis=-1).max()) // step) * step)

@@ -25,6 +25,7 @@ from headway.errors import UsageError
 from headway.metrics.perplexity import Perplexity, remembered, strided
 from headway.models import LanguageModel
 from headway.parts.size import check_range
+from headway.planning import shapes_for
 from headway.tasks import reading
 from headway.tasks.base import Setup, files_of
 from headway.tasks.generation import Generator, Manner
@@ -114,7 +115,7 @@ def proposal(size: int, device: torch.device, given: Mapping[str, Any]) -> dict[
         "schedule": {"kind": "cosine", "warmup": 100, "floor": 0.1},
         "optimiser": {"kind": "adamw", "betas": (0.9, 0.99), "epsilon": 1e-8, "decay": 0.1},
         "smoothing": 0.0,
-        "batch": {"tokens": 4096 if slow else 16_384},
+        "batch": {"tokens": 4096 if slow else 16_384, "shapes": shapes_for(device)},
     }
     if not {"steps", "epochs", "minutes"} & given.get("training", {}).keys():
         training["epochs"] = 10 if slow or not little else 40

@@ -39,6 +39,8 @@ from headway.text.characters import Characters
 from headway.training.task import Stream, Validation
 from headway.training.weights import load_weights, weights_of
 
+LETTER_STEP = 4  # room for a batch's letters grows by so many
+
 
 @dataclass(frozen=True)
 class Tagging:
@@ -91,17 +93,18 @@ class Tagging:
     def prepare(self, setup: Setup) -> TaggingTask:
         return TaggingTask(setup, self)
 
-    def build(self, design: Model, pieces: Pieces, labels: int) -> WordClassifier:
+    def build(self, design: Model, pieces: int, letters: int, labels: int) -> WordClassifier:
+        """For so many pieces, letters and labels."""
         if not isinstance(design, TextEncoderDesign):
             raise UsageError(f'tagging needs a model that reads (model.kind = "encoder"), not {design.kind}')
         try:
-            encoder = design.build(len(pieces.text))
-            letters = self.letters.build(design, len(pieces.letters)) if self.letters and pieces.letters else None
+            encoder = design.build(pieces)
+            spelling = self.letters.build(design, letters) if self.letters and letters else None
         except ValueError as error:
             raise UsageError(f"model: {error}") from None
         head = self.head.build(design.width, labels)
         initialise_linear(head.linear)
-        return WordClassifier(encoder, letters, head, design.dropout)
+        return WordClassifier(encoder, spelling, head, design.dropout)
 
     def reader(self, setup: Setup | Loaded, pieces: Pieces, labelling: Labelling) -> WordReader:
         longest = min(files_of(setup.data).longest, setup.design.longest)
@@ -138,7 +141,8 @@ class TaggingTask:
         self.labelling, self.content = self.found.labelling, setup.files.content
         self.pieces = self.learn()
         self.reader = settings.reader(setup, self.pieces, self.labelling)
-        self.columns = Columns.of(self.found, self.reader)
+        few = setup.training.batch.shapes == "bounded"  # then all words have the room of the longest
+        self.columns = Columns.of(self.found, self.reader, max(1, self.reader.most_letters) if few else LETTER_STEP)
 
     def learn(self) -> Pieces:
         setup, train = self.setup, self.found.train
@@ -162,7 +166,7 @@ class TaggingTask:
         return ("f1", "precision", "recall", "accuracy") if self.labelling.scheme.letters else ("accuracy",)
 
     def build(self) -> WordClassifier:
-        return self.settings.build(self.setup.design, self.pieces, len(self.labelling.labels))
+        return self.settings.build(self.setup.design, *self.pieces.sizes, len(self.labelling.labels))
 
     def objective(self, model: nn.Module) -> nn.Module:
         assert isinstance(model, WordClassifier)
@@ -222,7 +226,7 @@ def open_tagger(loaded: Loaded) -> Tagger:
     assert isinstance(settings, Tagging)
     labelling = Labelling.load(loaded.folder)
     pieces = Pieces.load(loaded.folder, spelled=settings.letters is not None)
-    model = settings.build(loaded.design, pieces, len(labelling.labels)).eval()
+    model = settings.build(loaded.design, *pieces.sizes, len(labelling.labels)).eval()
     check_tensors({name: tuple(tensor.shape) for name, tensor in weights_of(model).items()}, loaded.tensors)
     load_weights(model, loaded.tensors)
     return Tagger(model.to(loaded.device), settings.reader(loaded, pieces, labelling), labelling, loaded.device)

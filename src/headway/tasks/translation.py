@@ -47,9 +47,12 @@ class Translation:
     metrics: str = "bleu,chrf"  # measures of validation, as in `headway evaluate --metrics`
     output: Output = AnyText()  # what every output must be: text (no rule) or tree
     limits: Limits = Limits()  # how long an output may be
+    agreement: float = 0.0  # R-Drop: how much two passes with other dropout must agree; 0: one pass; 5 is usual
 
     def __post_init__(self) -> None:
         choose(self.metrics)
+        if self.agreement < 0:
+            raise ValueError(f"agreement is {self.agreement}; it must be 0 or more")
 
     def propose(self, given: dict[str, Any], data: Data | Files, device: torch.device) -> dict[str, Any]:
         """Sizes by the number of pairs and by the machine."""
@@ -69,17 +72,20 @@ class Translation:
 
 
 class TranslationObjective(nn.Module):
-    """Teacher forcing and label smoothing: (source, inputs, labels) to sums."""
+    """Teacher forcing and label smoothing: (source, inputs, labels) to sums. For agreement the batch is read twice."""
 
-    def __init__(self, model: EncoderDecoder, smoothing: float) -> None:
+    def __init__(self, model: EncoderDecoder, smoothing: float, agreement: float = 0.0) -> None:
         super().__init__()
-        self.model, self.smoothing = model, smoothing
+        self.model, self.smoothing, self.agreement = model, smoothing, agreement
 
     def forward(
         self, source: Int[Tensor, "b s"], inputs: Int[Tensor, "b t"], labels: Int[Tensor, "b t"]
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""], Int[Tensor, ""]]:
-        head = self.model.head
-        loss = chunked(self.model.hidden(source, inputs), head.weight, head.bias, labels, self.smoothing)
+        head, agreement = self.model.head, self.agreement if self.training else 0.0
+        if agreement:
+            source, inputs = (torch.cat([ids, ids]) for ids in (source, inputs))
+        hidden = self.model.hidden(source, inputs)
+        loss = chunked(hidden, head.weight, head.bias, labels, self.smoothing, agreement)
         return loss.total, loss.nll, loss.count
 
 
@@ -112,7 +118,7 @@ class TranslationTask:
 
     def objective(self, model: nn.Module) -> nn.Module:
         assert isinstance(model, EncoderDecoder)
-        return TranslationObjective(model, self.setup.training.smoothing)
+        return TranslationObjective(model, self.setup.training.smoothing, self.settings.agreement)
 
     def stream(self, rank: int, world: int) -> Stream:
         setup = self.setup
@@ -143,7 +149,7 @@ class TranslationTask:
         if not self.dev:
             return Validation({})
         scores = {"loss": self.dev_loss(model, device)}
-        some = self.dev[: self.setup.training.validation_sentences]
+        some = share_of(self.dev, self.setup.training.validation_sentences)
         outputs = self.translate(model, some, device)
         references = [pair.target for pair in some]
         language = self.data.target_language
@@ -220,6 +226,13 @@ class TranslationTask:
             ],
             use=f"headway translate {folder} < in.txt > out.txt",
         )
+
+
+def share_of(pairs: list[Pair], count: int) -> list[Pair]:
+    """The first so many; of several corpora pairs from all over, so that every language is measured."""
+    if len(pairs) <= count or pairs[0].corpus == pairs[-1].corpus:
+        return pairs[:count]
+    return [pairs[place * len(pairs) // count] for place in range(count)]
 
 
 def median_index(pairs: list[Pair]) -> int:

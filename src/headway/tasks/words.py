@@ -36,6 +36,11 @@ class Pieces:
             self.letters.save(folder, LETTERS)
 
     @property
+    def sizes(self) -> tuple[int, int]:
+        """Of the text's vocabulary and of the letters'."""
+        return len(self.text), len(self.letters) if self.letters else 0
+
+    @property
     def fingerprint(self) -> str:
         return f"{self.text.fingerprint}-{self.letters.fingerprint if self.letters else ''}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +66,7 @@ class Engine:
                 sums += self.one(batch.tensors(), tokens)
         return sums
 
-    def one(self, tensors: tuple[Tensor, ...], tokens: float) -> Tensor:
+    def one(self, tensors: tuple[Tensor, ...], tokens: float | Tensor) -> Tensor:
         with torch.autocast(self.device.type, self.dtype or torch.bfloat16, enabled=self.dtype is not None):
             total, nll, count = self.objective(*tensors)
         (total * (self.update.scale / tokens)).backward()
@@ -97,11 +97,18 @@ def halves(batches: Sequence[Batch]) -> list[Batch]:
     return cut
 
 
+@runtime_checkable
+class Graph(Protocol):
+    """Work that was recorded, to be done again on the same tensors: a `torch.cuda.CUDAGraph`."""
+
+    def replay(self) -> None: ...
+
+
 @dataclass
 class Recording:
     """A captured graph, the tensors it reads and the ones it writes."""
 
-    graph: torch.cuda.CUDAGraph
+    graph: Graph
     inputs: tuple[Tensor, ...] = ()
     outputs: tuple[Tensor, ...] = ()
 
@@ -126,10 +133,11 @@ class CapturedEngine(Engine):
         for weight in self.update.weights:
             weight.grad = torch.zeros_like(weight)
         self.divisor = torch.ones((), device=self.device)
+        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)  # every recording is waited for
         self.recordings = Recordings()
         self.updates = 0
 
-    def one(self, tensors: tuple[Tensor, ...], tokens: float) -> Tensor:
+    def one(self, tensors: tuple[Tensor, ...], tokens: float | Tensor) -> Tensor:
         shapes = tuple(tensor.shape for tensor in tensors)
         recording = self.recordings.by_shape.get(shapes)
         if recording is None:
@@ -144,8 +152,8 @@ class CapturedEngine(Engine):
         inputs = tuple(tensor.clone() for tensor in tensors)
         saved = [weight.grad.clone() for weight in self.update.weights if weight.grad is not None]
         state = torch.cuda.get_rng_state(self.device)
-        with untouched(self.carried):  # the trial run would hand something on
-            recording = self.capture(lambda: (super(CapturedEngine, self).one(inputs, self.divisor),))  # pyright: ignore
+        with untouched(self.carried | dict(self.objective.named_buffers())):  # the trial run would change them
+            recording = self.capture(lambda: (super(CapturedEngine, self).one(inputs, self.divisor),))
         recording.inputs = inputs
         torch.cuda.set_rng_state(state, self.device)
         for weight, gradient in zip(self.update.weights, saved, strict=True):

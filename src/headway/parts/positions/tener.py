@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from headway.numerics.functions import by_distance, frequencies, pick, sinusoid
+from headway.numerics.functions import by_distance, frequencies, sinusoid
 from headway.parts.positions.base import Positions
 from headway.parts.size import Size
 
@@ -33,10 +33,10 @@ class TenerPositions(Positions):
         k_pos: Int[Tensor, "#b k"],
     ) -> Float[Tensor, "#b h q k"]:
         rates = frequencies(q.size(-1), device=q.device)
-        r, index = by_distance(lambda distance: sinusoid(distance, rates), q_pos, k_pos)
+        r, pick = by_distance(lambda distance: sinusoid(distance, rates), q_pos, k_pos)
         content = torch.einsum("he,bhke->bhk", self.u.to(k.dtype), k)[:, :, None, :]
         place = torch.einsum("bhqe,ne->bhqn", q + self.v[:, None].to(q.dtype), r.to(q.dtype))
-        return content + pick(place, index)
+        return content + pick(place)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from headway.numerics.functions import by_distance, frequencies, pick, sinusoid
+from headway.numerics.functions import by_distance, frequencies, sinusoid
 from headway.parts.positions.base import Positions
 from headway.parts.size import Size
 
@@ -38,10 +38,10 @@ class TransformerXLPositions(Positions):
         q_pos: Int[Tensor, "#b q"],
         k_pos: Int[Tensor, "#b k"],
     ) -> Float[Tensor, "#b h q k"]:
-        r, index = by_distance(self.distances, q_pos, k_pos)
+        r, pick = by_distance(self.distances, q_pos, k_pos)
         content = torch.einsum("he,bhke->bhk", self.u.to(k.dtype), k)[:, :, None, :]
         place = torch.einsum("bhqe,nhe->bhqn", q + self.v[:, None].to(q.dtype), r.to(q.dtype))
-        return (content + pick(place, index)) * q.size(-1) ** -0.5
+        return (content + pick(place)) * q.size(-1) ** -0.5
 
 
 @dataclass(frozen=True)

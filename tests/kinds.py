@@ -1,0 +1,85 @@
+"""Tiny runs of every task whose steps can be recorded: seconds each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import annotations
+from headway import config
+from headway.run import Run
+from headway.trainer import Trainer
+from headway.training.ranks import Ranks
+
+TRAINING: dict[str, Any] = {
+    "steps": 8, "batch": {"tokens": 96, "shapes": "bounded"}, "precision": "fp32", "learning_rate": 3e-3,
+    "schedule": {"kind": "constant"}, "averaging": {"kind": "none"}, "log_every": 2, "validate_every": 8,
+}  # fmt: skip
+MODEL: dict[str, Any] = {
+    "width": 16, "heads": 2, "feed_forward": {"kind": "relu", "width": 32}, "dropout": 0.1, "attention_dropout": 0.1
+}  # fmt: skip
+LETTERS = "abcdefghijklm"
+
+
+def write_text(folder: Path) -> Path:
+    path = folder / "text.txt"
+    path.write_text("".join(f"{LETTERS[i % 5 : i % 9 + 4]}\n" for i in range(90)), encoding="utf-8")
+    return path
+
+
+def language_model(**model: Any) -> dict[str, Any]:
+    made = {**MODEL, "kind": "language_model", "layers": 2, "residual": {"kind": "pre"}, **model}
+    return {"task": {"kind": "language_model", "segment": 12}, "text": {"kind": "characters"}, "model": made}
+
+
+def reader(task: dict[str, Any], text: str = "words", **model: Any) -> dict[str, Any]:
+    made = {**MODEL, "kind": "encoder", "layers": 1, "scale_embedding": False, **model}
+    return {"task": task, "text": {"kind": text}, "model": made}
+
+
+def small(write: Callable[[Path, int], Path]) -> Callable[[Path], Path]:
+    return lambda folder: write(folder, 80)
+
+
+TENER = {"positions": {"kind": "tener"}, "attention": {"kind": "fused", "scaled": False}}
+CNN, SPELLED = {"kind": "cnn", "width": 8}, {"kind": "transformer", "width": 8, "heads": 2}
+KINDS: dict[str, tuple[Callable[[Path], Path], dict[str, Any]]] = {
+    "learned": (write_text, language_model(positions={"kind": "learned"})),
+    "rotary": (write_text, language_model(positions={"kind": "rotary"}, norm={"kind": "rms"})),
+    "batch norm": (write_text, language_model(positions={"kind": "bucketed"}, norm={"kind": "batch"})),
+    "relative": (write_text, language_model(positions={"kind": "transformer_xl"})),
+    "memory": (write_text, language_model(positions={"kind": "transformer_xl"}, memory=16)),
+    "crf": (small(annotations.write_tagged), reader({"kind": "tagging", "letters": CNN}, **TENER)),
+    "softmax": (
+        small(annotations.write_tagged),
+        reader({"kind": "tagging", "head": {"kind": "softmax"}}, "characters"),
+    ),
+    "spelled": (small(annotations.write_tagged), reader({"kind": "tagging", "letters": SPELLED}, **TENER)),
+    "mean": (small(annotations.write_texts), reader({"kind": "classification"})),
+    "class token": (
+        small(annotations.write_texts),
+        reader({"kind": "classification", "pooling": {"kind": "class_token"}}),
+    ),
+    "many": (
+        annotations.write_many,
+        reader({"kind": "classification", "many": True, "pooling": {"kind": "attention"}}),
+    ),
+}
+
+
+def trainer(folder: Path, out: str, kind: str, device: str = "cpu", **training: Any) -> Trainer:
+    write, table = KINDS[kind]
+    whole = {**table, "data": {"train": str(write(folder))}, "training": {**TRAINING, **training}}
+    return Trainer(config.from_dict(Run, whole), folder / out, torch.device(device), Ranks())
+
+
+def certain(trainer: Trainer) -> Trainer:
+    """The same without dropout of any kind."""
+    for module in trainer.job.engine.objective.modules():
+        for name in ("share", "dropout", "word_dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+    return trainer
