@@ -35,7 +35,7 @@ from headway.training.task import Stream, Validation
 
 SIGNATURES = {
     "loss": "nats a token",
-    "perplexity": "a word; a line's end is one more word",
+    "perplexity": "a token; a line's end is one more",
     "bits_per_character": "a line's end is one more character",
 }
 Part = Literal["train", "dev"]
@@ -215,7 +215,7 @@ class LanguageModelTask:
         if not self.dev.facts.amounts.tokens:
             return Validation({})
         found = self.perplexity(model)
-        scores = {"loss": found.loss, "perplexity": found.of_words, "bits_per_character": found.bits_per_character}
+        scores = {"loss": found.loss, "perplexity": found.of_tokens, "bits_per_character": found.bits_per_character}
         return Validation({name: round(value, 5) for name, value in scores.items()}, self.sample(model, device))
 
     def perplexity(self, model: LanguageModel) -> Perplexity:

@@ -62,7 +62,9 @@ class SentencePieces:
     # ------------------------------------------------------------ text to ids
 
     def encode(self, text: str) -> list[int]:
-        return self.encode_many([text])[0]
+        """One text, in this thread: a list of one would cost a pool of threads."""
+        text = text if text.isascii() else mend(text)
+        return self._encode_marked(text) if SPACE_MARK in text else self._processor.encode(text)
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """All at once, with as many threads as there are cores."""
