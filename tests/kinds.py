@@ -22,12 +22,20 @@ MODEL: dict[str, Any] = {
     "width": 16, "heads": 2, "feed_forward": {"kind": "relu", "width": 32}, "dropout": 0.1, "attention_dropout": 0.1
 }  # fmt: skip
 LETTERS = "abcdefghijklm"
+Written = dict[str, str]  # which file is what
 
 
-def write_text(folder: Path) -> Path:
+def write_text(folder: Path) -> Written:
     path = folder / "text.txt"
     path.write_text("".join(f"{LETTERS[i % 5 : i % 9 + 4]}\n" for i in range(90)), encoding="utf-8")
-    return path
+    return {"train": str(path)}
+
+
+def write_pairs(folder: Path) -> Written:
+    texts = [" ".join(LETTERS[i % 5 : i % 9 + 4]) for i in range(90)]
+    for end, step in (("a", 1), ("b", -1)):
+        (folder / f"text.{end}").write_text("".join(f"{text[::step]}\n" for text in texts), encoding="utf-8")
+    return {"source": str(folder / "text.a"), "target": str(folder / "text.b")}
 
 
 def language_model(**model: Any) -> dict[str, Any]:
@@ -40,13 +48,20 @@ def reader(task: dict[str, Any], text: str = "words", **model: Any) -> dict[str,
     return {"task": task, "text": {"kind": text}, "model": made}
 
 
-def small(write: Callable[[Path, int], Path]) -> Callable[[Path], Path]:
-    return lambda folder: write(folder, 80)
+def translator(**task: Any) -> dict[str, Any]:
+    made = {**MODEL, "encoder_layers": 1, "decoder_layers": 1}
+    return {"task": {"kind": "translation", **task}, "text": {"kind": "words"}, "model": made}
+
+
+def small(write: Callable[[Path, int], Path]) -> Callable[[Path], Written]:
+    return lambda folder: {"train": str(write(folder, 80))}
 
 
 TENER = {"positions": {"kind": "tener"}, "attention": {"kind": "fused", "scaled": False}}
 CNN, SPELLED = {"kind": "cnn", "width": 8}, {"kind": "transformer", "width": 8, "heads": 2}
-KINDS: dict[str, tuple[Callable[[Path], Path], dict[str, Any]]] = {
+KINDS: dict[str, tuple[Callable[[Path], Written], dict[str, Any]]] = {
+    "translation": (write_pairs, translator()),
+    "agreement": (write_pairs, translator(agreement=5.0)),
     "learned": (write_text, language_model(positions={"kind": "learned"})),
     "rotary": (write_text, language_model(positions={"kind": "rotary"}, norm={"kind": "rms"})),
     "batch norm": (write_text, language_model(positions={"kind": "bucketed"}, norm={"kind": "batch"})),
@@ -64,7 +79,7 @@ KINDS: dict[str, tuple[Callable[[Path], Path], dict[str, Any]]] = {
         reader({"kind": "classification", "pooling": {"kind": "class_token"}}),
     ),
     "many": (
-        annotations.write_many,
+        lambda folder: {"train": str(annotations.write_many(folder))},
         reader({"kind": "classification", "many": True, "pooling": {"kind": "attention"}}),
     ),
 }
@@ -72,7 +87,7 @@ KINDS: dict[str, tuple[Callable[[Path], Path], dict[str, Any]]] = {
 
 def trainer(folder: Path, out: str, kind: str, device: str = "cpu", **training: Any) -> Trainer:
     write, table = KINDS[kind]
-    whole = {**table, "data": {"train": str(write(folder))}, "training": {**TRAINING, **training}}
+    whole = {**table, "data": write(folder), "training": {**TRAINING, **training}}
     return Trainer(config.from_dict(Run, whole), folder / out, torch.device(device), Ranks())
 
 

@@ -113,7 +113,10 @@ def test_translate_needs_no_folder(builtin: Path, shell: Shell) -> None:
         (("score", "--source", "EN", "--target", "DE"), "this model translates into de, en, fr"),
         (("heads", "--source", "EN", "--to", "xx"), "language 'xx' is not in this model"),
         (("evaluate", "--source", "EN", "--reference", "DE"), "this model translates into de, en, fr"),
+        (("predict", "BUILTIN", "--to", "xx"), "language 'xx' is not in this model"),
         (("distill", "BUILTIN", "--source", "EN", "--out", "made", "--to", "xx"), "language 'xx' is not in this model"),
+        (("augment", "BUILTIN", "--target", "DE", "--out", "made"), "this model translates into de, en, fr: say which"),
+        (("evaluate", "BUILTIN", "EN", "DE", "--to", "xx"), "language 'xx' is not in this model"),
     ],
 )
 def test_a_language_that_is_wrong_or_missing_is_one_line(
@@ -138,6 +141,11 @@ def test_other_commands_need_no_folder_either(builtin: Path, texts: list[Path], 
     code, _, err = shell("distill", builtin, *files, "--to", "fr", "--out", tmp_path / "made", "--beam", 1)
     assert code == 0 and (tmp_path / "made" / "train.target").is_file(), err
     assert json.loads((tmp_path / "made" / "facts.json").read_text())["order"]["to"] == "fr"
+
+
+def test_predict_can_be_told_the_language_too(builtin: Path, shell: Shell) -> None:
+    code, out, err = shell("predict", builtin, "--to", "de", text="a dog\n")
+    assert (code, err, out.count("\n")) == (0, "", 1)
 
 
 def test_look_takes_a_sentence_alone(builtin: Path, shell: Shell, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,10 +12,14 @@ import torch
 from headway.architecture import EncoderDecoderDesign
 from headway.models import EncoderDecoder
 from headway.parts.feed_forward import Relu
+from headway.parts.kernels import Fused, Linear, Mixing
 from headway.parts.kernels.gathering import slot_attention
 from headway.parts.states import Fixed, Indexed
 from headway.search import Beam, Greedy, Limits, captured
 from headway.text.vocabulary import EOS
+from taped import Tape
+
+DESIGN = EncoderDecoderDesign(width=32, heads=4, encoder_layers=2, decoder_layers=2, feed_forward=Relu(width=64))
 
 
 @dataclass
@@ -35,6 +39,17 @@ class Plain(captured.Recording):
         self.reading, self.writing = Play(self.read), Play(self.write)
 
 
+class Taped(captured.Recording):
+    """What was done once is done again, blindly: as on a card, no Python of ours runs in a replay."""
+
+    def record(self, pool: Any) -> None:
+        self.reading, self.writing = Tape(), Tape()
+        with self.reading:
+            self.read()
+        with self.writing:
+            self.write()
+
+
 def following(model: EncoderDecoder, search: Beam, room: int) -> captured.Writer:
     """Keys stay where they are, as on a card in half precision."""
     return captured.ModelWriter(model, search, partial(Indexed if search.size > 1 else Fixed, room))
@@ -45,8 +60,24 @@ def model(monkeypatch: pytest.MonkeyPatch) -> EncoderDecoder:
     monkeypatch.setattr(captured, "Recording", Plain)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 0))
     torch.manual_seed(0)
-    design = EncoderDecoderDesign(width=32, heads=4, encoder_layers=2, decoder_layers=2, feed_forward=Relu(width=64))
-    return design.build(200).eval()
+    return DESIGN.build(200).eval()
+
+
+@pytest.mark.parametrize("kernel", [Fused(), Linear()])
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_blind_replay_equals_plain_beam(monkeypatch: pytest.MonkeyPatch, kernel: Mixing, size: int) -> None:
+    """Whatever a layer remembers must lie where the recorded step looks for it."""
+    monkeypatch.setattr(captured, "Recording", Taped)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 0))
+    torch.manual_seed(0)
+    model = replace(DESIGN, attention=kernel).build(200).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():  # so that what was written before matters
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    search = Beam(size=size, limits=Limits(ratio=1.0, extra=4))
+    recorded = captured.CapturedBeam(model, search)
+    for source in (sources(3, 8), sources(4, 8)):
+        assert [one[0].ids for one in recorded(source)] == [one[0].ids for one in search(model, source)]
 
 
 def sources(rows: int, length: int) -> torch.Tensor:

@@ -26,8 +26,8 @@ from headway.errors import UsageError
 from headway.metrics.classes import average_precision, best_threshold, confusion, macro_f1, micro_f1
 from headway.parts.heads.pooling import Attention, ClassToken, Mean
 from headway.predictors import open_model
-from headway.tasks.classification import ClassificationTask
-from headway.tasks.classifier import Classifier
+from headway.tasks.classification import ClassificationTask, apart
+from headway.tasks.classifier import Classifier, ManyLabels, OneLabel
 
 TASK = {"kind": "classification"}
 WORDS = {"text": {"kind": "words"}}
@@ -260,3 +260,13 @@ def test_predict_and_evaluate_from_the_command_line(tmp_path: Path, trained: tup
     assert picture.read_bytes().startswith(b"\x89PNG") and "confusion" in (tmp_path / "o.html").read_text()
     assert json.loads((tmp_path / "o.json").read_text())["scores"]["accuracy"]["value"] == 100
     assert nursery.run(tmp_path, "predict", trained[0], "--input", text, "--layout", "columns")[0] == 2
+
+
+def test_disagreement_is_half_of_both_divergences() -> None:
+    first, second = torch.randn(2, 5, 4, dtype=torch.float64)
+    p, q = (torch.distributions.Categorical(logits=x) for x in (first, second))
+    both = torch.distributions.kl_divergence(p, q) + torch.distributions.kl_divergence(q, p)
+    torch.testing.assert_close(apart(OneLabel(), first, second), both / 2)
+    p, q = (torch.distributions.Bernoulli(logits=x) for x in (first, second))
+    both = torch.distributions.kl_divergence(p, q) + torch.distributions.kl_divergence(q, p)
+    torch.testing.assert_close(apart(ManyLabels(), first, second), both.sum(dim=1) / 2)

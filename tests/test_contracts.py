@@ -274,6 +274,12 @@ def test_memory_keeps_the_newest_tokens_only() -> None:
     assert language_model({}).hidden(ids)[1] == []
 
 
+@pytest.mark.parametrize("norm", members(Norm), ids=lambda norm: norm.kind)
+def test_norms_keep_the_precision_of_a_model_in_half(norm: Any) -> None:
+    x = torch.randn(2, 3, 8, dtype=torch.bfloat16)
+    assert norm.build(8).to(x.dtype).eval()(x).dtype == x.dtype
+
+
 def test_batch_norm_is_torchs_over_the_real_tokens() -> None:
     """In training and after it, with the same gradients; what follows padding does not count."""
     ours, theirs = BatchNorm().build(6).double(), torch.nn.BatchNorm1d(6, dtype=torch.float64)

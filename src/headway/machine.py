@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import RLock
 
 import torch
 
 from headway.errors import UsageError
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
+ALONE = RLock()  # the number of threads is one for the whole process
 
 
 def choose_device(name: str = "auto", local_rank: int = 0) -> torch.device:
@@ -28,6 +30,12 @@ def choose_device(name: str = "auto", local_rank: int = 0) -> torch.device:
         return torch.device(name) if ":" in name or kind != "cuda" else torch.device(kind, local_rank)
     except RuntimeError:
         raise UsageError(f"--device {name}: write it as cuda or cuda:1") from None
+
+
+def make_current(device: torch.device) -> None:
+    """Streams and recordings are made on the current device, whatever device a tensor is on."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
 
 
 def half_is_fast(device: torch.device) -> bool:
@@ -60,9 +68,10 @@ def describe(device: torch.device) -> str:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """For many small steps, such as opening a model: where others work too, threads would only wait for one another."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    with ALONE:
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)

@@ -24,13 +24,13 @@ from headway.tasks.translation import Translation
 class TranslatorPredictor:
     """A translator as one predictor among others."""
 
-    def __init__(self, translator: Translator) -> None:
-        self.translator = translator
+    def __init__(self, translator: Translator, to: str = "") -> None:
+        self.translator, self.to = translator, to  # the language wanted, for a multilingual model
 
     def predict(self, lines: Iterable[str], columns: bool = False) -> Iterator[Prediction]:
         if columns:
             raise UsageError("a translator reads lines of text, not columns")
-        for one in self.translator.stream(lines):
+        for one in self.translator.stream(lines, to=self.to):
             yield Plain(" ".join(one.text.splitlines()), {"source": one.source, "score": round(one.score, 4)})
 
     def evaluate(self, files: Sequence[Path]) -> Evaluation:
@@ -40,8 +40,8 @@ class TranslatorPredictor:
         sources, references = (read_lines(path) for path in files)
         if len(sources) != len(references):
             raise UsageError(f"{files[0]} has {len(sources):,} lines but {files[1]} has {len(references):,}")
-        outputs = [one.text for one in self.translator.stream(sources)]
-        language = self.translator.target_language
+        outputs = [one.text for one in self.translator.stream(sources, to=self.to)]
+        language = self.to or self.translator.target_language
         return Evaluation(len(outputs), measure(outputs, references, choose("bleu,chrf,ter"), language))
 
 

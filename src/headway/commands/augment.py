@@ -18,6 +18,7 @@ def augment(
     ],
     target: Annotated[Path, Option(help="Text of the target language, one sentence a line.")],
     out: Annotated[Path, Option(help="Folder for the new corpus. The same command again: go on.")],
+    to: Annotated[str, Option(help="Language of the sources, for multilingual models.")] = "",
     sample: Annotated[bool, Option("--sample", help="Draw the sources instead of searching the best ones.")] = False,
     beam: Annotated[int, Option(help="Hypotheses that grow together.")] = 5,
     seed: Annotated[int, Option(help="Of drawing.")] = 0,
@@ -32,9 +33,10 @@ def augment(
     from headway.text.tags import check_tags
 
     check_tags((tag,) if tag else ())
-    decoding = Decoding(beam=1, temperature=1.0, seed=seed) if sample else Decoding(beam)
+    decoding = Decoding(beam=1, temperature=1.0, seed=seed, to=to) if sample else Decoding(beam, to=to)
     Manner(beam=decoding.beam)  # says what is wrong before anything is loaded
     translator = Translator.load(model, device, engine, precision)
+    translator.tag(to)  # a language that it does not know is told before a folder is made
     made = back_translate(translator, Making("back-translation", model, target, out, decoding))
     print(f"{out}: {made.facts['lines']:,} pairs; training skips {made.facts['empty']:,} without a source")
     files = {"source": made.source, "target": made.target} | ({"tag": tag} if tag else {})

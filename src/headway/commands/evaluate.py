@@ -63,7 +63,7 @@ def evaluate(
     if model is not None and source is not None and reference is None:
         files = [*(files or []), source]  # a text to read, not to translate
     if model is not None and files:
-        measure_files(model, files, device or "auto", metrics, Outlets(json_file, html_file, picture))
+        measure_files(model, to, files, device or "auto", metrics, Outlets(json_file, html_file, picture))
         return
     if reference is None:
         raise UsageError("--reference is missing: give the reference translations, or test files after the folder")
@@ -90,12 +90,14 @@ class Outlets:
     picture: Path | None
 
 
-def measure_files(model: Path, files: Sequence[Path], device: str, metrics: str, outlets: Outlets) -> None:
+def measure_files(model: Path, to: str, files: Sequence[Path], device: str, metrics: str, outlets: Outlets) -> None:
     """Of any task: what the model itself says of files like those it was trained on."""
+    from headway.commands.predict import into
     from headway.predictors import open_model
     from headway.reports.measured import confusion_picture, measured_page, print_measured
 
-    found = open_model(model, device).evaluate(files)
+    opened = open_model(model, device)
+    found = (into(opened, model, to) if to else opened).evaluate(files)
     found = replace(found, scores=only(found.scores, metrics, model))
     print_measured(str(model), found, Console())
     if outlets.picture is not None:

@@ -31,6 +31,7 @@ def predict(
         Option(help="columns: a word on each line, an empty line between sentences."),
     ] = "auto",
     json_lines: Annotated[bool, Option("--json", help="A line of JSON for each example, with probabilities.")] = False,
+    to: Annotated[str, Option(help="Translators: target language, for multilingual models.")] = "",
     prompt: Annotated[str | None, Option(help="Language models: go on with this text, shown as it is written.")] = None,
     longest: Annotated[int | None, Option("--max", help="Language models: most pieces to write.")] = None,
     temperature: Annotated[
@@ -55,6 +56,7 @@ def predict(
         tell(writer(model, folder, manner), prompt)
         return
     model = writer(model, folder, manner) if manner else model
+    model = into(model, folder, to) if to else model
     found = model.predict(files.lines(), columns=layout == "columns" or (layout == "auto" and holds_columns(input_)))
     texts = (json.dumps(one.to_dict(), ensure_ascii=False) if json_lines else one.text for one in found)
     if output is None:
@@ -77,6 +79,16 @@ def writer(model: Predictor, folder: Path, manner: dict[str, Any]) -> LanguagePr
     if not isinstance(model, LanguagePredictor):
         raise UsageError(f"{folder}: --prompt and its companions are for language models; this is none")
     return model.in_manner(Manner(**manner))
+
+
+def into(model: Predictor, folder: Path, to: str) -> Predictor:
+    """A translator that was told its target language."""
+    from headway.predictors import TranslatorPredictor
+
+    if not isinstance(model, TranslatorPredictor):
+        raise UsageError(f"{folder}: --to is for translators; this is none")
+    model.translator.tag(to)  # a language that it does not know is told before anything is read
+    return TranslatorPredictor(model.translator, to)
 
 
 def tell(model: LanguagePredictor, prompt: str) -> None:

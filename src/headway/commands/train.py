@@ -61,7 +61,7 @@ def add(given: dict[str, Any], table: str, values: dict[str, Any]) -> None:
 
 def start(given: dict[str, Any], out: Path, device_name: str, force: bool) -> int:
     """Plan, train, show; the exit code."""
-    from headway.machine import choose_device
+    from headway.machine import choose_device, make_current
     from headway.request import LOCK, Request, check_out
     from headway.trainer import Trainer
     from headway.training.events import Planned
@@ -73,6 +73,7 @@ def start(given: dict[str, Any], out: Path, device_name: str, force: bool) -> in
     code = 0
     with StopRequest() as stop, join(choose_device(device_name).type) as ranks:
         device = choose_device(device_name, ranks.local)
+        make_current(device)
         if ranks.first:
             check_out(out)
         with Lock(out / "state" / LOCK) if ranks.first else nullcontext(), view(ranks.first, out) as show:

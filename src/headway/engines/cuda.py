@@ -20,6 +20,7 @@ class CudaEngine:
 
     name = "cuda"
     workers = 1  # one stream keeps the device busy
+    most = 4  # searches whose recordings are kept; each holds memory for its shapes
 
     def __init__(self, model: EncoderDecoder, precision: str = "bf16") -> None:
         self.precision = precision
@@ -30,11 +31,13 @@ class CudaEngine:
     def translate(
         self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
     ) -> list[list[Hypothesis]]:
-        with self.busy:
+        with self.busy, torch.cuda.device_of(self.model.head.weight):
             beam = as_beam(search)
             if beam is None or shapes or beam.limits.shapes(source):
                 return search(self.model, source.to(self.model.head.weight.device, non_blocking=True), shapes)
             if beam not in self.recorded:
+                while len(self.recorded) >= self.most:
+                    self.recorded.pop(next(iter(self.recorded)))  # the oldest
                 self.recorded[beam] = CapturedBeam(self.model, beam)
             return self.recorded[beam](source)
 

@@ -33,7 +33,7 @@ const CURVES = [
   {
     title: "Loss",
     about: "nats a piece",
-    lines: [
+    lines: () => [
       ["training", "step", "loss"],
       ["without smoothing", "step", "nll"],
       ["validation", "validate", "loss"],
@@ -42,23 +42,30 @@ const CURVES = [
   {
     title: "Scores on held-out text",
     about: "higher is better",
-    lines: "scores",
+    lines: (events) => measuresOf(events).filter(([, , name]) => !ERRORS.test(name)),
+    low: 0,
+  },
+  {
+    title: "Errors on held-out text",
+    about: "lower is better",
+    lines: (events) => measuresOf(events).filter(([, , name]) => ERRORS.test(name)),
     low: 0,
   },
   {
     title: "Bits a character of held-out text",
     about: "lower is better",
-    lines: [["bits", "validate", "bits_per_character"]],
+    lines: () => [["bits", "validate", "bits_per_character"]],
     low: 0,
   },
-  { title: "Learning rate", about: "", lines: [["rate", "step", "lr"]], low: 0 },
-  { title: "Speed", about: "pieces a second", lines: [["speed", "step", "tokens_per_second"]], low: 0 },
+  { title: "Learning rate", about: "", lines: () => [["rate", "step", "lr"]], low: 0 },
+  { title: "Speed", about: "pieces a second", lines: () => [["speed", "step", "tokens_per_second"]], low: 0 },
 ];
 
 const NAMES = { bleu: "BLEU", chrf: "chrF", f1: "F1" };
+const ERRORS = /^(ter|wer|cer|per)\b/; // of these less is better
 
-/** What a task measures, by the log itself: every number of a validation of which more is better. */
-const scoresOf = (events) => {
+/** What a task measures, by the log itself: every number of a validation that has no chart of its own. */
+const measuresOf = (events) => {
   const fields = events.filter((event) => event.event === "validate").flatMap((event) => Object.entries(event));
   const known = new Set(["step", "time", "loss", "perplexity", "bits_per_character"]);
   const names = fields.filter(([name, value]) => Number.isFinite(value) && !known.has(name)).map(([name]) => name);
@@ -68,7 +75,7 @@ const scoresOf = (events) => {
 const trainingCharts = (runs, width, mark, onmark) =>
   CURVES.map(({ title, about, lines, low }) => {
     const series = runs.flatMap(({ name, events }) =>
-      (lines === "scores" ? scoresOf(events) : lines).map(([line, kind, field]) => ({
+      lines(events).map(([line, kind, field]) => ({
         name: runs.length > 1 ? `${name}: ${line}` : line,
         points: curveOf(events, kind, field),
         dotted: kind === "validate",
@@ -100,7 +107,7 @@ const sampleList = (samples, mark, onmark, width) => {
   if (!samples.length) return null;
   const at = samples.reduce((best, each) => (Math.abs(each.step - mark) < Math.abs(best.step - mark) ? each : best));
   const { source, reference } = at.sample;
-  const [score] = [...scoresOf(samples), ["loss", "validate", "loss"]];
+  const [score] = [...measuresOf(samples), ["loss", "validate", "loss"]];
   return plate(
     "One sentence as it got better",
     "underlined: other words than at the step before",

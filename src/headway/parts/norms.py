@@ -36,7 +36,8 @@ class Batch(nn.BatchNorm1d):
         weight = torch.ones_like(x[..., :1]) if real is None else real[..., None].to(x.dtype)
         mean, variance = self.measure(x, weight) if self.training else (self.running_mean, self.running_var)
         assert mean is not None and variance is not None
-        return ((x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias) * weight
+        normed = (x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias
+        return (normed * weight).to(input.dtype)
 
     def measure(self, x: Float[Tensor, "b t d"], weight: Float[Tensor, "b t 1"]) -> tuple[Tensor, Tensor]:
         """Mean and variance, which the running ones follow. Sums under a mask: the device is never waited for."""

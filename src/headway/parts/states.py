@@ -166,19 +166,26 @@ class Once(State):
 
 
 class Sums(State):
-    """Linear attention while decoding: running sums, whatever the length."""
+    """Linear attention while decoding: running sums, whatever the length, in tensors that a captured step can find."""
 
     def __init__(self) -> None:
         self.held: tuple[Tensor, ...] | None = None
 
     def add(self, sums: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
-        earlier = self.held
-        if earlier is None:
+        if self.held is None:
             self.held = sums
-        else:
-            self.held = tuple(old + new for old, new in zip(earlier, sums, strict=True))
+            return None
+        earlier = tuple(held.clone() for held in self.held)
+        for held, new in zip(self.held, sums, strict=True):
+            held.add_(new)
         return earlier
 
     def select(self, rows: Int[Tensor, "n"]) -> None:
-        if self.held is not None:
-            self.held = tuple(held.index_select(0, rows) for held in self.held)
+        if self.held is None:
+            return
+        chosen = tuple(held.index_select(0, rows) for held in self.held)
+        if len(chosen[0]) != len(self.held[0]):
+            self.held = chosen
+            return
+        for held, new in zip(self.held, chosen, strict=True):
+            held.copy_(new)

@@ -16,6 +16,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from headway.models import EncoderDecoder, Rows
+from headway.numerics.graph import Graph
 from headway.parts.states import Fixed, Indexed
 from headway.search.base import Hypothesis
 from headway.search.beam import Beam
@@ -47,13 +48,6 @@ def room_for(source: Int[Tensor, "b s"], limits: Limits) -> Shape:
 
 def up(length: int) -> int:
     return -(-length // SMALLEST) * SMALLEST
-
-
-@runtime_checkable
-class Graph(Protocol):
-    """Something that can be done again."""
-
-    def replay(self) -> None: ...
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headway.search.base import Hypothesis, length_weight
-from headway.search.beam import Beam
+from headway.search.beam import NOTHING, Beam
 from headway.search.blocks import best_continuations
 from headway.text.vocabulary import BOS, EOS
 
@@ -127,7 +127,9 @@ class Trellis:
         scores[..., :longest] = log[:, 2].view(np.float32)[when, who, path].transpose(1, 2, 0)
         np.put_along_axis(scores, chosen.lengths[..., None], chosen.ends[..., None], axis=2)
         columns = (ids, chosen.scores, chosen.totals, scores, chosen.lengths, chosen.finished)
-        return [list(lines(*of_one)) for of_one in zip(*(column.tolist() for column in columns), strict=True)]
+        return [
+            list(lines(*of_one)) or [NOTHING] for of_one in zip(*(column.tolist() for column in columns), strict=True)
+        ]
 
     def outputs(self, count: int, steps: int) -> Outputs:
         """First those that ended, the best first, then the best rows that did not."""

@@ -62,9 +62,12 @@ class Classification:
     label_separator: str = ","  # between the labels of one text, with many
     label_until: str = ""  # a label ends here: with ":" NUM:count is read as NUM
     word_dropout: float = 0.05  # share of pieces hidden while training
+    agreement: float = 0.0  # R-Drop: how much two passes with other dropout must agree; 0: one pass
 
     def __post_init__(self) -> None:
         check_share("word_dropout", self.word_dropout)
+        if self.agreement < 0:
+            raise ValueError(f"agreement is {self.agreement}; it must be 0 or more")
         if self.many and not self.label_separator:
             raise ValueError("label_separator is empty: with many labels something must stand between them")
 
@@ -100,20 +103,29 @@ class Classification:
 
 
 class ClassificationObjective(nn.Module):
-    """(pieces, labels) to sums; dummy rows have no label and no weight."""
+    """(pieces, labels) to sums; dummy rows have no label and no weight. For agreement the batch is read twice."""
 
-    def __init__(self, model: TextClassifier, decision: Decision, smoothing: float, word_dropout: float) -> None:
+    def __init__(self, model: TextClassifier, decision: Decision, smoothing: float, settings: Classification) -> None:
         super().__init__()
-        self.model, self.decision, self.smoothing, self.word_dropout = model, decision, smoothing, word_dropout
+        self.model, self.decision, self.smoothing = model, decision, smoothing
+        self.word_dropout, self.agreement = settings.word_dropout, settings.agreement
 
     def forward(
         self, pieces: Int[Tensor, "b t"], labels: Float[Tensor, "b v"]
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""], Int[Tensor, ""]]:
-        real = pieces[:, 0] == BOS
-        scores = self.model(hide(pieces, self.word_dropout))
-        total = (self.decision.loss(scores, labels, self.smoothing) * real).sum()
-        nll = (self.decision.loss(scores.detach(), labels, 0.0) * real).sum()
-        return total, nll, real.sum()
+        real, agreement = pieces[:, 0] == BOS, self.agreement
+        passes = [self.model(hide(pieces, self.word_dropout)) for _ in range(2 if agreement else 1)]
+        costs = torch.stack([self.decision.loss(scores, labels, self.smoothing) for scores in passes]).mean(dim=0)
+        if agreement:
+            costs = costs + agreement / 2 * apart(self.decision, *passes)
+        nll = self.decision.loss(passes[0].detach(), labels, 0.0)
+        return (costs * real).sum(), (nll * real).sum(), real.sum()
+
+
+def apart(decision: Decision, first: Float[Tensor, "b v"], second: Float[Tensor, "b v"]) -> Float[Tensor, "b"]:
+    """Half of KL(p, q) + KL(q, p). Chances sum to one or stand alone: either way scores do for logarithms."""
+    p, q = decision.chances(first), decision.chances(second)
+    return ((p - q) * (first - second)).sum(dim=1) / 2
 
 
 class ClassificationTask:
@@ -149,8 +161,7 @@ class ClassificationTask:
 
     def objective(self, model: nn.Module) -> nn.Module:
         assert isinstance(model, TextClassifier)
-        training = self.setup.training
-        return ClassificationObjective(model, self.classes.decision, training.smoothing, self.settings.word_dropout)
+        return ClassificationObjective(model, self.classes.decision, self.setup.training.smoothing, self.settings)
 
     def stream(self, rank: int, world: int) -> Stream:
         lengths = self.pieces.lengths

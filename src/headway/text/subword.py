@@ -20,7 +20,7 @@ from headway.text.tags import check_tags, tag_piece
 from headway.text.unicode import SPACE_MARK, UNKNOWN, lowercase_rules, mend
 from headway.text.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 
-MOST_LINES = 1_000_000  # pieces are learnt from at most so many lines
+MOST_LINES = 1_000_000  # kept at once; of a larger text, pieces are learnt from half as many
 MOST_CHARACTERS = 100_000_000  # and so many characters
 LONGEST_LINE = 4_000  # characters; the trainer gives up on words of 65,536
 MANY_CHARACTERS = 1_500  # more different ones than this: Chinese, Japanese, or a mixture of scripts
@@ -163,4 +163,7 @@ def take_sample(texts: Iterable[str]) -> Sample:
             share /= 2
             lines = [line for line in lines if chance.random() < 0.5]
             characters = sum(map(len, lines))
+    if share < 1:  # all texts that are too large give samples of one size: memory does not depend on theirs
+        most = int(len(lines) * min(1.0, MOST_LINES / 2 / len(lines), MOST_CHARACTERS / 2 / characters))
+        lines = [lines[place] for place in sorted(chance.sample(range(len(lines)), most))]
     return Sample(lines, total)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from headway.errors import UsageError
+from headway.numerics.graph import Graph
 from headway.training.carried import put_back, untouched
 from headway.training.optimiser import Update, set_rate
 from headway.training.task import Batch
@@ -95,13 +96,6 @@ def halves(batches: Sequence[Batch]) -> list[Batch]:
     if len(cut) == len(batches):
         raise UsageError("one sentence alone does not fit into memory; lower data.longest, or take a smaller model")
     return cut
-
-
-@runtime_checkable
-class Graph(Protocol):
-    """Work that was recorded, to be done again on the same tensors: a `torch.cuda.CUDAGraph`."""
-
-    def replay(self) -> None: ...
 
 
 @dataclass
