@@ -11,11 +11,10 @@ from typing import Protocol, runtime_checkable
 from starlette.requests import Request
 
 from headway.serve.detection import Detector, Guess
-from headway.serve.languages import find
-from headway.serve.models import Pair
 from headway.serve.problems import Problem
 from headway.serve.records import note
 from headway.serve.service import Answer, Service
+from headway.serve.ways import Languages, Way, joined
 
 AUTO = "auto"
 FEW_CHARACTERS = 2000  # of a file that are translated at a time: others get their turn in between
@@ -41,36 +40,6 @@ class Found:
     source: Guess
     target: str
     answers: list[Answer]
-
-
-@dataclass(frozen=True)
-class Languages:
-    """What there is to choose from."""
-
-    pairs: Sequence[Pair]
-
-    @property
-    def all(self) -> list[str]:
-        """Sources first, every language once."""
-        return list(dict.fromkeys([*[pair.source for pair in self.pairs], *[pair.target for pair in self.pairs]]))
-
-    def named(self, code: str) -> str:
-        found = find(code, self.all)
-        if found is None:
-            raise Problem(400, f"{code[:20].encode('ascii', 'replace').decode()} is not supported")
-        return found
-
-    def targets(self, source: str) -> list[str]:
-        return list(dict.fromkeys(pair.target for pair in self.pairs if pair.source == source))
-
-    def sources(self, target: str) -> list[str]:
-        return list(dict.fromkeys(pair.source for pair in self.pairs if pair.target == target))
-
-    def pair(self, source: str, target: str) -> Pair:
-        for pair in self.pairs:
-            if (pair.source, pair.target) == (source, target):
-                return pair
-        raise Problem(400, f"{target} is not available as a target language from {source}")
 
 
 class Interpreter:
@@ -111,10 +80,10 @@ class Interpreter:
         (guess,) = await self.sources([document], source, to)
         if guess.language == to:
             return Found(guess, to, [Answer(text) for text in document.texts])
-        pair = self.languages.pair(guess.language, to)
+        way = self.languages.way(guess.language, to)
         answers: list[Answer] = []
         for part in parts(document.texts, self.service.limits.texts):
-            answers += await self.patiently(part, pair, document.aligned)
+            answers += await self.patiently(part, way, document.aligned)
         return Found(guess, to, answers)
 
     async def sources(self, documents: Sequence[Readable], source: str, target: str) -> list[Guess]:
@@ -132,21 +101,29 @@ class Interpreter:
         texts = [document.texts for document in documents]
         if source == target:
             return [[Answer(text) for text in mine] for mine in texts]
-        pair, flat = self.languages.pair(source, target), [text for mine in texts for text in mine]
+        way, flat = self.languages.way(source, target), [text for mine in texts for text in mine]
         aligned = any(document.aligned for document in documents)
         size = self.service.limits.texts  # a page has more sentences than a request may have texts
         asked = [flat[start : start + size] for start in range(0, len(flat), size)]
-        found = await asyncio.gather(
-            *(self.service.translate(part, pair, alternatives=alternatives, alignments=aligned) for part in asked)
-        )
+        found = await asyncio.gather(*(self.along(way, part, aligned, alternatives) for part in asked))
         done = (answer for part in found for answer in part)
         return [[next(done) for _ in mine] for mine in texts]
 
-    async def patiently(self, texts: list[str], pair: Pair, aligned: bool) -> list[Answer]:
+    async def along(self, way: Way, texts: list[str], aligned: bool, alternatives: int = 0) -> list[Answer]:
+        """By the one model, or by the second what the first has said."""
+        *before, last = way
+        if not before:
+            return await self.service.translate(texts, last, alternatives=alternatives, alignments=aligned)
+        first = await self.service.translate(texts, before[0], alignments=aligned)
+        middle = [answer.text for answer in first]
+        second = await self.service.translate(middle, last, alternatives=alternatives, alignments=aligned)
+        return [joined(*both) for both in zip(first, second, strict=True)]
+
+    async def patiently(self, texts: list[str], way: Way, aligned: bool) -> list[Answer]:
         """Come back as often as the server says that it is busy."""
         for _ in range(TRIES):
             try:
-                return await self.service.translate(texts, pair, alignments=aligned)
+                return await self.along(way, texts, aligned)
             except Problem as problem:
                 if problem.status != 429:
                     raise

@@ -1,0 +1,64 @@
+"""From one language into another: by one model, or by two through a language that both know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from headway.serve.languages import find
+from headway.serve.models import Pair
+from headway.serve.problems import Problem
+from headway.serve.service import Answer
+
+BETWEEN = "en"  # the language that most models know
+
+Way = tuple[Pair, ...]  # one direction, or two, one after the other
+
+
+@dataclass(frozen=True)
+class Languages:
+    """What there is to choose from."""
+
+    pairs: Sequence[Pair]
+
+    @property
+    def all(self) -> list[str]:
+        """Sources first, every language once."""
+        return list(dict.fromkeys([*[pair.source for pair in self.pairs], *[pair.target for pair in self.pairs]]))
+
+    def named(self, code: str) -> str:
+        found = find(code, self.all)
+        if found is None:
+            raise Problem(400, f"{code[:20].encode('ascii', 'replace').decode()} is not supported")
+        return found
+
+    def targets(self, source: str) -> list[str]:
+        return [code for code in self.all if self.ways(source, code)]
+
+    def sources(self, target: str) -> list[str]:
+        return [code for code in self.all if self.ways(code, target)]
+
+    def way(self, source: str, target: str) -> Way:
+        for way in self.ways(source, target):
+            return way
+        raise Problem(400, f"{target} is not available as a target language from {source}")
+
+    def ways(self, source: str, target: str) -> list[Way]:
+        """The best first: a model of its own, then through English, then through any other language."""
+        if source == target:
+            return []
+        out = [pair for pair in self.pairs if pair.source == source]
+        direct: list[Way] = [(pair,) for pair in out if pair.target == target]
+        into = {pair.source: pair for pair in reversed(self.pairs) if pair.target == target}
+        double: list[Way] = [(pair, into[pair.target]) for pair in out if pair.target in into]
+        return direct + sorted(double, key=lambda way: find(BETWEEN, [way[0].target]) is None)
+
+
+def joined(first: Answer, second: Answer) -> Answer:
+    """A translation of a translation, as one: sure of as much as both are, words followed through the middle."""
+    onward: dict[int, list[int]] = {}
+    for middle, target in second.alignment:
+        onward.setdefault(middle, []).append(target)
+    links = sorted({(source, target) for source, middle in first.alignment for target in onward.get(middle, [])})
+    others = [joined(first, other) for other in second.alternatives]
+    return replace(second, confidence=first.confidence * second.confidence, alignment=links, alternatives=others)
