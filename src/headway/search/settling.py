@@ -46,27 +46,24 @@ def _of_rows(x, w, rows):
 
 
 @triton.jit
-def _settle(
-    logits, peaks, sums, maxima, origin, last, totals, done, cap, reach, step, count, left, kept, ended, log,
-    log_scores, weights, B, V, M, P, ROOM, enough,
-    W: tl.constexpr, K: tl.constexpr, C: tl.constexpr, NEVER: tl.constexpr, END: tl.constexpr, BLOCK: tl.constexpr,
-    BW: tl.constexpr, BK: tl.constexpr, BC: tl.constexpr, BP: tl.constexpr, BM: tl.constexpr, BS: tl.constexpr,
-):  # fmt: skip
-    b = tl.program_id(0).to(tl.int64)
-    if tl.load(done + b) != 0:
-        return
-    t = tl.load(step + b)
-    # what each row brings along: its total, less the logarithm of the sum of exponentials
-    w, part = tl.arange(0, BW), tl.arange(0, BP)
-    row = b * W + w
+def _brought(peaks, sums, totals, row, w, P, W: tl.constexpr, BP: tl.constexpr):
+    """Each row's total, and the same less the logarithm of its sum of exponentials."""
+    part = tl.arange(0, BP)
     there = (w[:, None] < W) & (part[None, :] < P)
     peak = tl.load(peaks + row[:, None] * P + part[None, :], mask=there, other=-float("inf"))
     mass = tl.load(sums + row[:, None] * P + part[None, :], mask=there, other=0.0)
     highest = tl.where(w < W, tl.max(peak, axis=1), 0.0)
     mass = tl.where(w < W, tl.sum(mass * tl.exp(peak - highest[:, None]), axis=1), 1.0)
     total = tl.load(totals + row, mask=w < W, other=-float("inf"))
-    base = total - highest - tl.log(mass)
-    # the blocks of pieces with the best maxima, in the order of rows and blocks
+    return total, total - highest - tl.log(mass)
+
+
+@triton.jit
+def _best_blocks(
+    maxima, base, row, w, M,
+    W: tl.constexpr, C: tl.constexpr, BW: tl.constexpr, BC: tl.constexpr, BM: tl.constexpr,
+):  # fmt: skip
+    """The blocks of pieces with the best maxima, in the order of rows and blocks; -1 where there are no more."""
     m, c = tl.arange(0, BM), tl.arange(0, BC)
     there = (w[:, None] < W) & (m[None, :] < M)
     bests = tl.load(maxima + row[:, None] * M + m[None, :], mask=there, other=-float("inf")) + base[:, None]
@@ -78,8 +75,16 @@ def _settle(
         at = _place_of(bests, best, order)
         chosen = tl.where(c == j, tl.where(best > -float("inf"), at, -1), chosen)
         bests = tl.where(order == at, -float("inf"), bests)
-    # the best pieces in those blocks; a place is row · V + piece
-    inside = tl.arange(0, BLOCK)
+    return chosen
+
+
+@triton.jit
+def _best_pieces(
+    logits, base, chosen, b, w, V,
+    W: tl.constexpr, C: tl.constexpr, NEVER: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr, BM: tl.constexpr,
+):  # fmt: skip
+    """The best totals in those blocks and their places, row · V + piece."""
+    c, inside = tl.arange(0, BC), tl.arange(0, BLOCK)
     parent = tl.maximum(chosen, 0) // BM
     piece = (tl.maximum(chosen, 0) % BM * BLOCK)[:, None] + inside[None, :]
     allowed = (chosen[:, None] >= 0) & (piece >= NEVER) & (piece < V)
@@ -95,21 +100,58 @@ def _settle(
         found = tl.where(c == j, best, found)
         where = tl.where(c == j, at, where)
         values = tl.where(places == at, -float("inf"), values)
-    parent, piece = where // V, where % V
-    score = found - _of_rows(tl.where(total > -float("inf"), total, 0.0), w, parent)
-    # ends among the first W compete with those kept, which are in order; a rank is a place after that
-    is_end = (piece == END) & (found > -float("inf"))
-    open_end = is_end & (c < W)
-    k = tl.arange(0, BK)
-    old = tl.load(kept + b * K + k, mask=k < K, other=-float("inf"))
-    field = tl.arange(0, 4)
-    payload = tl.load(ended + ((b * K + k) * 4)[:, None] + field[None, :], mask=(k < K)[:, None], other=0.0)
-    new = tl.where(open_end, found * tl.load(weights + t), -float("inf"))
+    return found, where
+
+
+@triton.jit
+def _ranks(old, new, k, c, K: tl.constexpr):
+    """The places of outputs kept before, which are in order, and of new ones, all together."""
     before = tl.sum((new[None, :] > old[:, None]).to(tl.int32), axis=1)
-    old_rank = k + before
     better = (new[None, :] > new[:, None]) | ((new[None, :] == new[:, None]) & (c[None, :] < c[:, None]))
     holds = (old[None, :] >= new[:, None]) & (k[None, :] < K)
-    new_rank = tl.sum(better.to(tl.int32), axis=1) + tl.sum(holds.to(tl.int32), axis=1)
+    return k + before, tl.sum(better.to(tl.int32), axis=1) + tl.sum(holds.to(tl.int32), axis=1)
+
+
+@triton.jit
+def _follow(origin, goes, parent, rank, b, t, B, ROOM, W: tl.constexpr, BS: tl.constexpr):
+    """Who wrote what: each row of the next beam takes over its parent's slots, and the parent's newest."""
+    s = tl.arange(0, BS)
+    now, then = (t % 2).to(tl.int64) * B * W, ((t + 1) % 2).to(tl.int64) * B * W
+    for first in range(0, t + 1, BS):
+        slot = first + s
+        wanted = goes[:, None] & (slot[None, :] < t)
+        from_row = (now + b * W + parent)[:, None] * ROOM + slot[None, :]
+        writer = tl.load(origin + from_row, mask=wanted, other=0)
+        writer = tl.where(slot[None, :] == t, parent[:, None], writer)
+        to_row = (then + b * W + rank)[:, None] * ROOM + slot[None, :]
+        tl.store(origin + to_row, writer, mask=goes[:, None] & (slot[None, :] <= t))
+
+
+@triton.jit
+def _settle(
+    logits, peaks, sums, maxima, origin, last, totals, done, cap, reach, step, count, left, kept, ended, log,
+    log_scores, weights, B, V, M, P, ROOM, enough,
+    W: tl.constexpr, K: tl.constexpr, C: tl.constexpr, NEVER: tl.constexpr, END: tl.constexpr, BLOCK: tl.constexpr,
+    BW: tl.constexpr, BK: tl.constexpr, BC: tl.constexpr, BP: tl.constexpr, BM: tl.constexpr, BS: tl.constexpr,
+):  # fmt: skip
+    b = tl.program_id(0).to(tl.int64)
+    if tl.load(done + b) != 0:
+        return
+    t = tl.load(step + b)
+    w, c, k, field = tl.arange(0, BW), tl.arange(0, BC), tl.arange(0, BK), tl.arange(0, 4)
+    row = b * W + w
+    total, base = _brought(peaks, sums, totals, row, w, P, W, BP)
+    chosen = _best_blocks(maxima, base, row, w, M, W, C, BW, BC, BM)
+    found, where = _best_pieces(logits, base, chosen, b, w, V, W, C, NEVER, BLOCK, BC, BM)
+    parent, piece = where // V, where % V
+    score = found - _of_rows(tl.where(total > -float("inf"), total, 0.0), w, parent)
+    # ends among the first W compete with those kept
+    is_end = (piece == END) & (found > -float("inf"))
+    open_end = is_end & (c < W)
+    old = tl.load(kept + b * K + k, mask=k < K, other=-float("inf"))
+    payload = tl.load(ended + ((b * K + k) * 4)[:, None] + field[None, :], mask=(k < K)[:, None], other=0.0)
+    new = tl.where(open_end, found * tl.load(weights + t), -float("inf"))
+    old_rank, new_rank = _ranks(old, new, k, c, K)
     stays, joins = (k < K) & (old_rank < K), open_end & (new_rank < K)
     worst = tl.max(tl.where(stays & (old_rank == K - 1), old, -float("inf")), axis=0)
     worst = tl.maximum(worst, tl.max(tl.where(joins & (new_rank == K - 1), new, -float("inf")), axis=0))
@@ -119,9 +161,8 @@ def _settle(
     rank = tl.sum(earlier.to(tl.int32), axis=1)
     goes = (is_end == 0) & (rank < W) & (c < C)
     highest_total = tl.max(tl.where(goes, found, -float("inf")), axis=0)
-    limit = tl.load(cap + b)
     beaten = highest_total * tl.load(reach + b) <= worst
-    over = beaten | (ends >= enough) | (t + 1 >= limit)
+    over = beaten | (ends >= enough) | (t + 1 >= tl.load(cap + b))
     tl.debug_barrier()  # all is read; now it is written
     tl.store(kept + b * K + old_rank, old, mask=stays)
     tl.store(ended + ((b * K + old_rank) * 4)[:, None] + field[None, :], payload, mask=stays[:, None])
@@ -142,18 +183,8 @@ def _settle(
     if over:
         tl.store(done + b, 1)
         tl.atomic_add(left, -1)
-    # who wrote what: each row of the next beam takes over its parent's slots, and the parent's newest
     if W > 1:
-        s = tl.arange(0, BS)
-        now, then = (t % 2).to(tl.int64) * B * W, ((t + 1) % 2).to(tl.int64) * B * W
-        for first in range(0, t + 1, BS):
-            slot = first + s
-            wanted = goes[:, None] & (slot[None, :] < t)
-            from_row = (now + b * W + parent)[:, None] * ROOM + slot[None, :]
-            writer = tl.load(origin + from_row, mask=wanted, other=0)
-            writer = tl.where(slot[None, :] == t, parent[:, None], writer)
-            to_row = (then + b * W + rank)[:, None] * ROOM + slot[None, :]
-            tl.store(origin + to_row, writer, mask=goes[:, None] & (slot[None, :] <= t))
+        _follow(origin, goes, parent, rank, b, t, B, ROOM, W, BS)
 
 
 def _room(count: int) -> int:

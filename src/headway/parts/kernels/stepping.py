@@ -29,9 +29,9 @@ def _own(
     k_new = tl.load(new + (H + key_head) * E)
     v_new = tl.load(new + (H + key_heads + key_head) * E)
     place = ((row * key_heads + key_head) * ROOM + pos) * E + e
-    written = (head == key_head * GROUPS) & (pos < ROOM)  # once a group, and never past the end
-    tl.store(k_at + place, k_new, mask=(e < E) & written)
-    tl.store(v_at + place, v_new, mask=(e < E) & written)
+    first_of_group = (head == key_head * GROUPS) & (pos < ROOM)  # once a group, and never past the end
+    tl.store(k_at + place, k_new, mask=(e < E) & first_of_group)
+    tl.store(v_at + place, v_new, mask=(e < E) & first_of_group)
     # the newest key comes from the projection itself, the others from where they were written
     best = tl.sum(q * k_new.to(tl.float32), axis=0)
     total = 1.0
