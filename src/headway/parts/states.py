@@ -19,6 +19,11 @@ class Keys(NamedTuple):
     v: Float[Tensor, "b g k e"]
     pos: Int[Tensor, "#b k"]
 
+    def select(self, rows: Int[Tensor, "n"]) -> Keys:
+        """Of these batch rows; positions that all share stay as they are."""
+        pos = self.pos if len(self.pos) == 1 else self.pos.index_select(0, rows)
+        return Keys(self.k.index_select(0, rows), self.v.index_select(0, rows), pos)
+
 
 class State:
     """Remembers nothing: training, encoding, scoring."""
@@ -78,13 +83,7 @@ class Growing(State):
         return fresh
 
     def select(self, rows: Int[Tensor, "n"]) -> None:
-        if self.held is not None:
-            k, v, pos = self.held
-            self.held = Keys(
-                k.index_select(0, rows),
-                v.index_select(0, rows),
-                pos if len(pos) == 1 else pos.index_select(0, rows),
-            )
+        self.held = self.held and self.held.select(rows)
 
 
 class Fixed(State):
@@ -156,13 +155,7 @@ class Once(State):
         return self.held
 
     def select(self, rows: Int[Tensor, "n"]) -> None:
-        if self.held is not None:
-            k, v, pos = self.held
-            self.held = Keys(
-                k.index_select(0, rows),
-                v.index_select(0, rows),
-                pos if len(pos) == 1 else pos.index_select(0, rows),
-            )
+        self.held = self.held and self.held.select(rows)
 
 
 class Sums(State):
