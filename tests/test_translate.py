@@ -85,7 +85,7 @@ def test_a_killed_translation_goes_on_byte_for_byte(
         (("translate", "FOLDER", "--input", "missing.txt"), b"", 2, b"missing.txt"),
         (("translate", "FOLDER", "--glossary", "missing.tsv"), b"a\n", 2, b"missing.tsv"),
         (("translate", "FOLDER", "--to", "xx"), b"a\n", 2, b"'xx' is not in this model"),
-        (("translate",), b"", 2, b"name a model folder"),
+        (("translate",), b"a\n", 2, b"say which, such as --to de"),
     ],
 )
 def test_mistakes_are_one_line(folder: Path, words: tuple[object, ...], text: bytes, code: int, said: bytes) -> None:
