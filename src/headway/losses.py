@@ -58,9 +58,12 @@ def chunked(
 
 
 def chunk_size(vocabulary: int, device: torch.device) -> int:
-    """Tokens whose logits stay in the cache (CPU), or fill the chip without filling its memory (GPU)."""
+    """Tokens whose logits stay in the cache (CPU), or fill the chip without filling its memory (GPU).
+
+    Not fewer than 256 of them: each chunk adds to the gradient of the whole matrix, which costs as much for a few.
+    """
     numbers = (1 << 21) if device.type == "cpu" else (1 << 28)
-    return max(64, numbers // vocabulary // 64 * 64)
+    return max(256, numbers // vocabulary // 64 * 64)
 
 
 class _Chunked(torch.autograd.Function):
