@@ -47,13 +47,11 @@ def chunked(
 ) -> Loss:
     """The same from hidden vectors, a few thousand tokens at a time: the logits of a batch never exist together.
 
-    `hidden` may hold the batch twice, one pass after the other: then the loss is their mean, and `agreement`
-    weighs how far apart the two distributions of each token are (R-Drop, Liang et al. 2021).
+    With `agreement`, `hidden` holds the batch twice, one pass after the other: the loss is their mean, and how far
+    apart the two distributions of each token are, so weighted (R-Drop, Liang et al. 2021).
     """
-    wanted = labels.flatten()
-    total, nll = _Chunked.apply(
-        hidden.reshape(-1, len(wanted), hidden.size(-1)), weight, bias, wanted, smoothing, agreement
-    )
+    wanted, passes = labels.flatten(), hidden.reshape(2 if agreement else 1, -1, hidden.size(-1))
+    total, nll = _Chunked.apply(passes, weight, bias, wanted, smoothing, agreement)
     return Loss(total, nll, (wanted != PAD).sum())
 
 

@@ -45,6 +45,14 @@ class TranslatorPredictor:
         return Evaluation(len(outputs), measure(outputs, references, choose("bleu,chrf,ter"), language))
 
 
+def into(model: Predictor, folder: Path, to: str) -> Predictor:
+    """A translator that was told its target language."""
+    if not isinstance(model, TranslatorPredictor):
+        raise UsageError(f"{folder}: --to is for translators; this is none")
+    model.translator.tag(to)  # a language that it does not know is told before anything is read
+    return TranslatorPredictor(model.translator, to)
+
+
 Opener = Callable[[Loaded], Predictor]
 
 

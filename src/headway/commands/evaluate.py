@@ -92,8 +92,7 @@ class Outlets:
 
 def measure_files(model: Path, to: str, files: Sequence[Path], device: str, metrics: str, outlets: Outlets) -> None:
     """Of any task: what the model itself says of files like those it was trained on."""
-    from headway.commands.predict import into
-    from headway.predictors import open_model
+    from headway.predictors import into, open_model
     from headway.reports.measured import confusion_picture, measured_page, print_measured
 
     opened = open_model(model, device)

@@ -86,7 +86,7 @@ def look(
 def told_apart(first: str, second: str) -> tuple[str, str]:
     """The folder and the sentence; one argument that is no folder is a sentence for the model of the package."""
     if not second and not os.path.isdir(first):  # a long text is no path, which Path.is_dir takes for a fault
-        if first and not first.endswith(".json") and (os.sep in first and " " not in first):
+        if os.sep in first and " " not in first and not first.endswith(".json"):
             raise UsageError(f"{first}: no such folder; for a sentence that looks like a path name the model first")
         first, second = "", first
     if not second:

@@ -45,7 +45,7 @@ def predict(
 ) -> None:
     """Tag, classify, translate or go on with text, by what the model was trained for; in order."""
     from headway.jobs import Files
-    from headway.predictors import open_model
+    from headway.predictors import into, open_model
     from headway.training.files import disk_trouble
 
     files = Files(input_, output, resume=False)
@@ -79,16 +79,6 @@ def writer(model: Predictor, folder: Path, manner: dict[str, Any]) -> LanguagePr
     if not isinstance(model, LanguagePredictor):
         raise UsageError(f"{folder}: --prompt and its companions are for language models; this is none")
     return model.in_manner(Manner(**manner))
-
-
-def into(model: Predictor, folder: Path, to: str) -> Predictor:
-    """A translator that was told its target language."""
-    from headway.predictors import TranslatorPredictor
-
-    if not isinstance(model, TranslatorPredictor):
-        raise UsageError(f"{folder}: --to is for translators; this is none")
-    model.translator.tag(to)  # a language that it does not know is told before anything is read
-    return TranslatorPredictor(model.translator, to)
 
 
 def tell(model: LanguagePredictor, prompt: str) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from headway.api import Manner, Part, Translator
 from headway.glossary import Glossary
-from headway.machine import cores
+from headway.machine import cores, one_thread
 from headway.predictors import TranslatorPredictor, open_model, translating
 from headway.search.shaping import Scores, Written
 from headway.serve.channel import Message
@@ -32,9 +32,9 @@ class Desk:
     def __init__(self, folders: dict[str, Path], options: Message, say: Callable[[Message], None]) -> None:
         self.say = say
         threads = max(1, cores() // options["workers"])
-        torch.set_num_threads(1)  # opening is many small steps: with more threads it takes four times as long
         opener = translating(options["engine"], options["precision"])
-        self.models = {name: open_model(folder, options["device"], opener) for name, folder in folders.items()}
+        with one_thread():
+            self.models = {name: open_model(folder, options["device"], opener) for name, folder in folders.items()}
         self.translators = {
             name: model.translator for name, model in self.models.items() if isinstance(model, TranslatorPredictor)
         }
