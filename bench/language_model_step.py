@@ -30,7 +30,7 @@ from headway.parts.feed_forward import Gelu, Relu
 from headway.parts.kernels import Softmax
 from headway.parts.positions import Learned, Rotary
 from headway.parts.residuals import Pre
-from headway.tasks.reading import Reading
+from headway.tasks.reading import Lesson, Reading
 from headway.tasks.translation import TranslationObjective
 from headway.training.engine import CapturedEngine, Engine, seed_of
 from headway.training.optimiser import Adam, Update
@@ -57,7 +57,7 @@ class Case:
 
     def objective(self) -> nn.Module:
         if isinstance(self.design, LanguageModelDesign):
-            return Reading(self.design.build(self.vocabulary), 0.0)
+            return Reading(self.design.build(self.vocabulary), Lesson())
         return TranslationObjective(self.design.build(self.vocabulary), 0.1)
 
     def batch(self) -> Batch | Segments:

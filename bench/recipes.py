@@ -1,6 +1,7 @@
 """The rows of docs/results.md, one by one: prepare the data, train the recipe, measure it, print a table.
 
-HEADWAY_DATA=corpora python -m bench.recipes [scan multi30k-en-de ...] [--work runs] [--steps 2] [--device cpu]
+HEADWAY_DATA=corpora python -m bench.recipes [scan multi30k-en-de ...] [--work runs] [--seed 2] [--minutes 2]
+                                             [--steps 2] [--device cpu] [--set training.epochs=20 ...]
 
 HEADWAY_DATA names a folder of corpora, each under the name below, files plain or .xz. Without names all rows are run.
 """
@@ -64,7 +65,7 @@ def example(script: str, *names: str) -> Callable[[Path], None]:
     return prepare
 
 
-def tatoeba(name: str, other: str) -> Callable[[Path], None]:
+def table(name: str, other: str) -> Callable[[Path], None]:
     """A table of English, the other language and more, as two files."""
 
     def prepare(folder: Path) -> None:
@@ -106,7 +107,7 @@ def captions(one: str, other: str, goal: str = "") -> Row:
 def everyday(name: str, one: str, other: str, goal: str = "") -> Row:
     foreign = other if one == "en" else one
     train, dev = (f"train.{one}", f"train.{other}"), (f"dev.{one}", f"dev.{other}")
-    return Row(f"tatoeba-{one}-{other}", train, dev, (dev,), "bleu,chrf", goal, prepare=tatoeba(name, foreign))
+    return Row(f"tatoeba-{one}-{other}", train, dev, (dev,), "bleu,chrf", goal, prepare=table(name, foreign))
 
 
 def entities(kind: str, folder: str, parts: tuple[str, ...], prepare: Callable[[Path], None] | None = None) -> Row:
@@ -122,11 +123,6 @@ def inflection(language: str) -> Row:
         "inflection", ("train.lemma", "train.form"), dev, (dev,), "accuracy,per", "92 accuracy",
         prepare=example("inflection.py", *names),
     )  # fmt: skip
-
-
-def questions(**settings: object) -> Row:
-    train, test = "trec-questions/train.txt", "trec-questions/test.txt"
-    return Row("classification", (train,), (), ((test,),), "accuracy", "88", settings)
 
 
 EWT = tuple(f"ud-english-ewt/en_ewt-ud-{part}.conllu" for part in ("train", "dev"))
@@ -152,6 +148,10 @@ ROWS: dict[str, Row] = {
         "msctd-en-zh", ("msctd-chat/en-zh.train.lc-tok.en", "msctd-chat/en-zh.train.zh"),
         ("msctd-chat/en-zh.dev.lc-tok.en", "msctd-chat/en-zh.dev.zh"),
         (("msctd-chat/en-zh.dev.lc-tok.en", "msctd-chat/en-zh.dev.zh"),), "bleu,chrf",
+    ),
+    "python-docs-en-zh": Row(
+        "python-docs-en-zh", ("train.en", "train.zh"), ("dev.en", "dev.zh"), (("dev.en", "dev.zh"),), "bleu,chrf",
+        settings={"data.source_field": '""', "data.target_field": '""'}, prepare=table("python-docs-en-zh", "zh"),
     ),
     "cmudict": Row(
         "cmudict", tuple(f"train.{end}" for end in SOUNDS), tuple(f"dev.{end}" for end in SOUNDS),
@@ -180,7 +180,9 @@ ROWS: dict[str, Row] = {
         "classification", SST[:1], SST[1:2], (SST[1:2], SST[2:]), "accuracy", "80",
         {"task.label_until": '""', "training.epochs": 20},
     ),
-    "trec": questions(**{"model.dropout": 0.5}),
+    "trec": Row(
+        "classification", ("trec-questions/train.txt",), (), (("trec-questions/test.txt",),), "accuracy", "88"
+    ),
     "goemotions": Row(
         "classification-many", ("goemotions/train.tsv",), ("goemotions/dev.tsv",), (("goemotions/dev.tsv",),), "f1"
     ),
@@ -220,6 +222,7 @@ def run(name: str, row: Row, work: Path, more: list[str]) -> str:
     begun = time.monotonic()
     headway("train", ROOT / "recipes" / f"{row.recipe}.toml", "--out", model, *words_of(row, place), *more)
     took, found = time.monotonic() - begun, []
+    print(f"{name}: trained in {took:.0f} s", file=sys.stderr, flush=True)
     for test in row.tests:
         report = work / name / f"{Path(test[0]).name}.json"
         files = [place(each) for each in test]
@@ -243,12 +246,15 @@ def main() -> None:
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}")
     parser.add_argument("--work", type=Path, default=Path("runs"), help="where folders are made")
     parser.add_argument("--steps", help="few, to try it out")
-    parser.add_argument("--device", help="as of headway train")
+    for name in ("minutes", "seed", "device"):
+        parser.add_argument(f"--{name}", help="as of headway train")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as of headway train")
     given = parser.parse_args()
     unknown = [name for name in given.rows if name not in ROWS]
     if unknown or not DATA.is_dir():
         parser.error(f"no such row: {unknown[0]}" if unknown else f"HEADWAY_DATA is {DATA}: no such folder")
-    more = [word for name in ("steps", "device") if (value := getattr(given, name)) for word in (f"--{name}", value)]
+    asked = [(f"--{name}", getattr(given, name)) for name in ("steps", "minutes", "seed", "device")]
+    more = [word for pair in (*asked, *(("--set", one) for one in given.set)) if pair[1] for word in pair]
     lines = ["| row | training | measured | goal |", "|---|---|---|---|"]
     print(*lines, sep="\n", flush=True)
     for name in given.rows or ROWS:

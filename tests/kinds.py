@@ -38,9 +38,10 @@ def write_pairs(folder: Path) -> Written:
     return {"source": str(folder / "text.a"), "target": str(folder / "text.b")}
 
 
-def language_model(**model: Any) -> dict[str, Any]:
+def language_model(task: dict[str, Any] | None = None, **model: Any) -> dict[str, Any]:
     made = {**MODEL, "kind": "language_model", "layers": 2, "residual": {"kind": "pre"}, **model}
-    return {"task": {"kind": "language_model", "segment": 12}, "text": {"kind": "characters"}, "model": made}
+    task = {"kind": "language_model", "segment": 12, **(task or {})}
+    return {"task": task, "text": {"kind": "characters"}, "model": made}
 
 
 def reader(task: dict[str, Any], text: str = "words", **model: Any) -> dict[str, Any]:
@@ -67,6 +68,10 @@ KINDS: dict[str, tuple[Callable[[Path], Written], dict[str, Any]]] = {
     "batch norm": (write_text, language_model(positions={"kind": "bucketed"}, norm={"kind": "batch"})),
     "relative": (write_text, language_model(positions={"kind": "transformer_xl"})),
     "memory": (write_text, language_model(positions={"kind": "transformer_xl"}, memory=16)),
+    "two readings": (
+        write_text,
+        language_model({"agreement": 1.0}, positions={"kind": "transformer_xl"}, memory=16),
+    ),
     "crf": (small(annotations.write_tagged), reader({"kind": "tagging", "letters": CNN}, **TENER)),
     "softmax": (
         small(annotations.write_tagged),
@@ -74,6 +79,7 @@ KINDS: dict[str, tuple[Callable[[Path], Written], dict[str, Any]]] = {
     ),
     "spelled": (small(annotations.write_tagged), reader({"kind": "tagging", "letters": SPELLED}, **TENER)),
     "mean": (small(annotations.write_texts), reader({"kind": "classification"})),
+    "pairs": (small(annotations.write_texts), reader({"kind": "classification", "agreement": 1.0}, pairs=64)),
     "class token": (
         small(annotations.write_texts),
         reader({"kind": "classification", "pooling": {"kind": "class_token"}}),

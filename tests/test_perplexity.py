@@ -17,8 +17,8 @@ from headway.metrics.perplexity import Perplexity, remembered, strided, windows
 from headway.models import LanguageModel
 from headway.parts.feed_forward import Relu
 from headway.parts.positions import Learned, Rotary, TransformerXL
-from headway.tasks.reading import Reading, Remembering
-from headway.text.vocabulary import BOS, EOS, PAD
+from headway.tasks.reading import Lesson, Reading, Remembering
+from headway.text.vocabulary import BOS, EOS, PAD, UNK
 from headway.training.carried import carried_by, untouched
 
 PIECES = 23
@@ -122,7 +122,7 @@ def segments(rows: int, length: int, count: int) -> Tensor:
 def test_the_carried_memory_is_the_memory() -> None:
     """Segments through the objective, and through the model's own list of vectors that grows from nothing."""
     net, memory = model(positions=TransformerXL(), memory=6).double(), list[Tensor]()
-    objective = Remembering(net, 0.0, rows=3)
+    objective = Remembering(net, Lesson(), rows=3)
     for number, ids in enumerate(segments(3, 5, 4)):
         hidden, memory = net.hidden(ids[:, :-1], memory)
         expected = torch.nn.functional.cross_entropy(
@@ -145,38 +145,61 @@ def test_a_fresh_row_forgets_and_the_others_do_not() -> None:
 
     totals = []
     for fresh in ([False, False], [True, False], [True, True]):
-        objective = Remembering(net, 0.0, rows=2)
+        objective = Remembering(net, Lesson(), rows=2)
         objective(first, first, torch.arange(2), torch.ones(2, dtype=torch.bool))
         totals.append(costs(objective, torch.arange(2), torch.tensor(fresh)))
-    alone = costs(Reading(net, 0.0))
+    alone = costs(Reading(net, Lesson()))
     assert totals[2] == pytest.approx(alone, rel=1e-5)
     assert totals[1][0] == pytest.approx(alone[0], rel=1e-5) and totals[1][1] == pytest.approx(totals[0][1], rel=1e-6)
     assert abs(totals[0][0] - alone[0]) > 1e-4
 
 
 def test_no_gradient_flows_into_the_memory() -> None:
-    objective = Remembering(model(positions=TransformerXL(), memory=6), 0.0, rows=2)
+    objective = Remembering(model(positions=TransformerXL(), memory=6), Lesson(), rows=2)
     for number, ids in enumerate(segments(2, 5, 2)):
         total = objective(ids, ids, torch.arange(2), torch.full((2,), number == 0))[0]
         total.backward()  # would fail if the graph of the first segment were still needed
     assert not any(tensor.requires_grad for tensor in objective.carried.values())
 
 
+def test_two_readings_remember_each_its_own() -> None:
+    """Without dropout both are the same: so are the loss, and what each remembers. With it they are not."""
+    net = model(positions=TransformerXL(), memory=6).double()
+    once, twice = (Remembering(net, lesson, rows=3) for lesson in (Lesson(), Lesson(agreement=5.0)))
+    for number, ids in enumerate(segments(3, 5, 3)):
+        batch = ids[:, :-1], ids[:, 1:], torch.arange(3), torch.full((3,), number == 0)
+        assert torch.allclose(once(*batch)[0], twice(*batch)[0], rtol=1e-6)
+    first, second = twice.carried["vectors"].chunk(2, dim=1)
+    assert torch.allclose(first, second) and torch.allclose(first, once.carried["vectors"])
+    hidden = Remembering(net, Lesson(word_dropout=0.5, agreement=5.0), rows=3)
+    total, nll, _ = hidden(*batch)
+    first, second = hidden.carried["vectors"].chunk(2, dim=1)
+    assert not torch.equal(first, second) and total > nll
+
+
+def test_hidden_pieces_are_unknown_ones() -> None:
+    ids = segments(40, 50, 1)[0]
+    found = Lesson(word_dropout=0.2, agreement=1.0).inputs(ids)
+    assert found.shape == (80, 50) and 0.15 < (found == UNK).double().mean() < 0.25
+    assert torch.equal(torch.where(found == UNK, 0, found - ids.repeat(2, 1)), torch.zeros_like(found))
+    assert torch.equal(Lesson().inputs(ids), ids)
+
+
 def test_trying_out_leaves_no_trace() -> None:
-    objective = Remembering(model(positions=TransformerXL(), memory=6), 0.0, rows=2)
+    objective = Remembering(model(positions=TransformerXL(), memory=6), Lesson(), rows=2)
     ids = segments(2, 5, 1)[0]
     before = {name: (tensor.clone(), tensor.data_ptr()) for name, tensor in carried_by(objective).items()}
     with untouched(objective.carried):
         objective(ids, ids, torch.arange(2), torch.zeros(2, dtype=torch.bool))
     for name, tensor in objective.carried.items():
         assert torch.equal(tensor, before[name][0]) and tensor.data_ptr() == before[name][1]
-    assert carried_by(Reading(objective.model, 0.0)) == {}
+    assert carried_by(Reading(objective.model, Lesson())) == {}
 
 
 def test_a_step_never_waits_for_its_numbers() -> None:
     """Tensors without contents: whatever looked at a value would fail, and so would a recorded CUDA graph."""
     with FakeTensorMode():
-        objective = Remembering(model(positions=TransformerXL(), memory=6).train(), 0.0, rows=2)
+        objective = Remembering(model(positions=TransformerXL(), memory=6).train(), Lesson(), rows=2)
         ids = torch.zeros(2, 5, dtype=torch.long)
         total, _, _ = objective(ids, ids, torch.arange(2), torch.zeros(2, dtype=torch.bool))
         total.backward()

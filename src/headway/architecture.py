@@ -13,7 +13,7 @@ from headway.models import EncoderDecoder, LanguageModel, TextEncoder
 from headway.parts.attention import Attention
 from headway.parts.blocks import DecoderBlock, EncoderBlock
 from headway.parts.dropout import Dropout
-from headway.parts.embedding import Embedding
+from headway.parts.embedding import Embedding, PairedEmbedding
 from headway.parts.feed_forward import FeedForward, Relu
 from headway.parts.heads.vocabulary import VocabularyHead
 from headway.parts.kernels import Fused, Mixing
@@ -169,17 +169,20 @@ class TextEncoderDesign(Design):
 
     kind: Literal["encoder"] = "encoder"
     layers: int = 6  # layers of the stack
+    pairs: int = 0  # places of a table of neighbouring pieces, whose vectors are added to the embeddings; 0: no table
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range("layers", self.layers, 1, LARGEST["layers"])
+        check_range("pairs", self.pairs, 0, LARGEST["vocabulary"])
         check_pair(self.positions, self.attention, self.size(), causal=False)
 
     def build(self, vocabulary: int) -> TextEncoder:
         check_range("vocabulary", vocabulary, 1, LARGEST["vocabulary"])
         size = self.size(encoder_layers=self.layers)
         stack = encoder_stack(self, size, self.layers, self.attention)
-        model = TextEncoder(Embedding(vocabulary, self.width, self.scale_embedding), stack)
+        shape = vocabulary, self.width, self.scale_embedding
+        model = TextEncoder(PairedEmbedding(*shape, self.pairs) if self.pairs else Embedding(*shape), stack)
         initialise(model, {stack: self.gain(size, False)})
         return model
 

@@ -24,7 +24,7 @@ from headway.data.tokens import Tokens, build_tokens, open_tokens
 from headway.errors import UsageError
 from headway.metrics.perplexity import Perplexity, remembered, strided
 from headway.models import LanguageModel
-from headway.parts.size import check_range
+from headway.parts.size import check_range, check_share
 from headway.planning import shapes_for
 from headway.tasks import reading
 from headway.tasks.base import Setup, files_of
@@ -54,9 +54,13 @@ class LanguageModelling:
     document: Unit = "file"  # what is read with nothing before it: a file, a paragraph (between empty lines) or a line
     line_end: Literal["piece", "text"] = "piece"  # a line's end is the end piece; text: documents are encoded whole
     held_out: float = 0.1  # share of the text, its end, that is kept for validation when data.dev is not set
+    word_dropout: float = 0.0  # share of pieces hidden while training
+    agreement: float = 0.0  # R-Drop: how much two readings with other dropout must agree; 0: one reading
 
     def __post_init__(self) -> None:
         check_range("segment", self.segment, 1, 1_000_000)
+        check_share("word_dropout", self.word_dropout)
+        check_range("agreement", self.agreement, 0, 1_000)
         if not 0 <= self.held_out < 1:
             raise ValueError(f"held_out is {self.held_out}; it must be at least 0 and less than 1")
 
@@ -198,10 +202,9 @@ class LanguageModelTask:
 
     def objective(self, model: nn.Module) -> nn.Module:
         assert isinstance(model, LanguageModel)
-        smoothing = self.setup.training.smoothing
-        if model.memory:
-            return reading.Remembering(model, smoothing, self.size.rows)
-        return reading.Reading(model, smoothing)
+        settings = self.settings
+        lesson = reading.Lesson(self.setup.training.smoothing, settings.word_dropout, settings.agreement)
+        return reading.Remembering(model, lesson, self.size.rows) if model.memory else reading.Reading(model, lesson)
 
     def stream(self, rank: int, world: int) -> Stream:
         order = InOrder if self.design.memory else Shuffled

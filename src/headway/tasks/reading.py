@@ -2,40 +2,65 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headway.losses import chunked
 from headway.models import LanguageModel
+from headway.tasks.words import hide
 
 Sums = tuple[Float[Tensor, ""], Float[Tensor, ""], Int[Tensor, ""]]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What makes the next piece harder to learn by heart."""
+
+    smoothing: float = 0.0
+    word_dropout: float = 0.0  # share of pieces hidden from the reader
+    agreement: float = 0.0  # how much two readings must agree (R-Drop); 0: one reading
+
+    @property
+    def readings(self) -> int:
+        return 2 if self.agreement else 1
+
+    def inputs(self, ids: Int[Tensor, "b t"]) -> Int[Tensor, "c t"]:
+        """A row for each reading, hidden each by itself."""
+        return hide(ids.repeat(self.readings, 1), self.word_dropout)
+
+    def sums(self, model: LanguageModel, hidden: Float[Tensor, "c t d"], labels: Int[Tensor, "b t"]) -> Sums:
+        loss = chunked(hidden, model.head.weight, model.head.bias, labels, self.smoothing, self.agreement)
+        return loss.total, loss.nll, loss.count
 
 
 class Reading(nn.Module):
     """Segments by themselves: (inputs, labels) to sums."""
 
-    def __init__(self, model: LanguageModel, smoothing: float) -> None:
+    def __init__(self, model: LanguageModel, lesson: Lesson) -> None:
         super().__init__()
-        self.model, self.smoothing = model, smoothing
+        self.model, self.lesson = model, lesson
 
     def forward(self, inputs: Int[Tensor, "b t"], labels: Int[Tensor, "b t"]) -> Sums:
-        return sums(self.model, self.model.hidden(inputs)[0], labels, self.smoothing)
+        return self.lesson.sums(self.model, self.model.hidden(self.lesson.inputs(inputs))[0], labels)
 
 
 class Remembering(nn.Module):
     """Transformer-XL: each row goes on where its last segment ended, with that segment's vectors of every layer.
 
     The memory is no part of the model. It is carried from step to step in place, saved with every checkpoint, and
-    `length` says how much of it is real: nothing at the beginning, and at rows that begin anew.
+    `length` says how much of it is real: nothing at the beginning, and at rows that begin anew. Two readings of a row
+    remember each its own.
     """
 
-    def __init__(self, model: LanguageModel, smoothing: float, rows: int) -> None:
+    def __init__(self, model: LanguageModel, lesson: Lesson, rows: int) -> None:
         super().__init__()
-        self.model, self.smoothing = model, smoothing
+        self.model, self.lesson, self.rows = model, lesson, rows
         weight, layers = model.embedding.weight, len(model.stack.layers)
-        vectors = weight.detach().new_zeros(layers, rows, model.memory, weight.size(1))
-        self.carried = {"vectors": vectors, "length": vectors.new_zeros(rows, dtype=torch.long)}
+        vectors = weight.detach().new_zeros(layers, rows * lesson.readings, model.memory, weight.size(1))
+        self.carried = {"vectors": vectors, "length": vectors.new_zeros(vectors.size(1), dtype=torch.long)}
 
     def forward(
         self,
@@ -46,14 +71,10 @@ class Remembering(nn.Module):
     ) -> Sums:
         """`rows`: which of the carried rows these are; `fresh`: those that do not go on from anything."""
         vectors, length = self.carried["vectors"], self.carried["length"]
-        known = length[rows].masked_fill(fresh, 0)
-        hidden, after = self.model.hidden(inputs, list(vectors[:, rows].unbind(0)), known)
+        rows = torch.cat([rows + reading * self.rows for reading in range(self.lesson.readings)])
+        known = length[rows].masked_fill(fresh.repeat(self.lesson.readings), 0)
+        hidden, after = self.model.hidden(self.lesson.inputs(inputs), list(vectors[:, rows].unbind(0)), known)
         with torch.no_grad():
             vectors.index_copy_(1, rows, torch.stack(after).to(vectors.dtype))
             length.index_copy_(0, rows, (known + inputs.size(1)).clamp(max=self.model.memory))
-        return sums(self.model, hidden, labels, self.smoothing)
-
-
-def sums(model: LanguageModel, hidden: Float[Tensor, "b t d"], labels: Int[Tensor, "b t"], smoothing: float) -> Sums:
-    loss = chunked(hidden, model.head.weight, model.head.bias, labels, smoothing)
-    return loss.total, loss.nll, loss.count
+        return self.lesson.sums(self.model, hidden, labels)
