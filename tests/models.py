@@ -12,7 +12,7 @@ from headway.data.corpus import Data
 from headway.folder import write_model
 from headway.parts.feed_forward import Relu
 from headway.run import Run
-from headway.text.tokenizer import Subword
+from headway.text.tokenizer import Subword, Text
 from headway.training.weights import weights_of
 
 TEXT = [
@@ -25,12 +25,14 @@ TEXT = [
 DATA = Data(source="a.en", target="a.de", source_language="en", target_language="de", longest=40)
 
 
-def random_folder(folder: Path, tags: tuple[str, ...] = (), seed: int = 0, data: Data = DATA) -> Path:
+def random_folder(
+    folder: Path, tags: tuple[str, ...] = (), seed: int = 0, data: Data = DATA, text: Text = Subword(size=350)
+) -> Path:
     """A folder that loads and translates."""
     design = EncoderDecoderDesign(
         width=32, heads=4, encoder_layers=1, decoder_layers=2, feed_forward=Relu(width=64), dropout=0.0
     )
-    run = Run(data=data, text=Subword(size=350), model=design)
+    run = Run(data=data, text=text, model=design)
     tokenizer = run.text.learn(TEXT * 20, tags)
     torch.manual_seed(seed)
     model = design.build(len(tokenizer))

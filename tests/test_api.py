@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -72,6 +73,26 @@ def test_a_term_is_a_whole_word() -> None:
     assert Glossary((("cat", "Katze"),)).wanted("the category of a cat") == ["Katze"]
     assert Glossary((("cat", "Katze"),)).wanted("concatenate") == []
     assert Glossary((("big cat", "Löwe"), ("cat", "Katze"))).wanted("a big cat") == ["Löwe"]
+
+
+def by_every_term(glossary: Glossary, source: str) -> list[str]:
+    """The rule, term by term."""
+    found: list[str] = []
+    for term, target in sorted(glossary.terms, key=lambda pair: -len(pair[0])):
+        pattern = rf"(?<!\w){re.escape(term)}(?!\w)" if term[:1].isascii() else re.escape(term)
+        source, count = re.subn(pattern, "\0", source)
+        found += [target] * min(count, 1)
+    return found
+
+
+LETTERS = st.text("ab -猫狗é", max_size=4)
+
+
+@settings(max_examples=300)
+@given(st.lists(LETTERS, max_size=12), st.text("ab -猫狗é", max_size=24))
+def test_terms_are_found_as_if_each_was_asked(terms: list[str], source: str) -> None:
+    glossary = Glossary(tuple((term, str(place)) for place, term in enumerate(terms)))
+    assert glossary.wanted(source) == by_every_term(glossary, source)
 
 
 @pytest.mark.parametrize("row", ["a\tb\tc", "\tb", "a\t", "x" * 300])

@@ -16,7 +16,8 @@ from headway.parts.kernels import Fused, Linear, Mixing
 from headway.parts.kernels.gathering import slot_attention
 from headway.parts.states import Fixed, Indexed
 from headway.search import Beam, Greedy, Limits, captured
-from headway.text.vocabulary import EOS
+from headway.search.trellis import Extent, Trellis
+from headway.text.vocabulary import BOS, EOS, PAD
 from taped import Tape
 
 DESIGN = EncoderDecoderDesign(width=32, heads=4, encoder_layers=2, decoder_layers=2, feed_forward=Relu(width=64))
@@ -50,9 +51,32 @@ class Taped(captured.Recording):
             self.write()
 
 
-def following(model: EncoderDecoder, search: Beam, room: int) -> captured.Writer:
+def following(model: EncoderDecoder, extent: Extent) -> captured.Writer:
     """Keys stay where they are, as on a card in half precision."""
-    return captured.ModelWriter(model, search, partial(Indexed if search.size > 1 else Fixed, room))
+    return captured.ModelWriter(model, extent, partial(Indexed if extent.size > 1 else Fixed, extent.room))
+
+
+class QueueWriter:
+    """Lanes that pass from sentence to sentence, spelled out: every row is read anew from its beginning."""
+
+    def __init__(self, model: EncoderDecoder, extent: Extent) -> None:
+        self.model, self.extent = model, extent
+
+    def read(self, source: torch.Tensor) -> None:
+        self.source, self.texts = source, [[[BOS]] * self.extent.size for _ in range(self.extent.lanes)]
+
+    def write(self, trellis: Trellis, search: Beam) -> None:
+        owners = trellis.owner.tolist()
+        logits = [self.next(owner, text) for owner, texts in zip(owners, self.texts, strict=True) for text in texts]
+        parents = trellis.advance(torch.cat(logits), search).tolist()
+        for lane, owner in enumerate(owners):
+            followed = zip(parents[lane], trellis.last[owner].tolist(), strict=True)
+            written = [[*self.texts[lane][parent], piece] for parent, piece in followed]
+            self.texts[lane] = written if trellis.owner[lane] == owner else [[BOS]] * search.size
+
+    def next(self, owner: int, text: list[int]) -> torch.Tensor:
+        source = self.source[owner]
+        return self.model(source[source != PAD][None], torch.tensor([text[: self.extent.room]]))[:, -1]
 
 
 @pytest.fixture
@@ -128,6 +152,36 @@ def test_a_recording_serves_many_batches_and_old_ones_are_forgotten(model: Encod
         source = sources(rows, length)
         assert [one[0].ids for one in recorded(source)] == [one[0].ids for one in search(model, source)]
         assert len(recorded.recordings) <= 2
+
+
+@pytest.mark.parametrize(("size", "lanes"), [(1, 1), (1, 3), (3, 2)])
+def test_a_lane_goes_to_the_next_sentence_that_waits(
+    monkeypatch: pytest.MonkeyPatch, model: EncoderDecoder, size: int, lanes: int
+) -> None:
+    """Nine sentences of different length, two or three at a time: each ends as if it had been alone."""
+    monkeypatch.setattr(captured, "MOST_ROWS", lanes * size)
+    monkeypatch.setattr(captured.LeanWriter, "can", lambda *_: True)  # so that the batch is not cut first
+    search = Beam(size=size, n_best=size, alpha=1.0, limits=Limits(ratio=0.5, extra=3))
+    recorded = captured.CapturedBeam(often_ending(model), search, writer=QueueWriter)
+    source = torch.randint(4, 200, (9, 12))
+    for row in range(9):
+        source[row, 12 - row :], source[row, 11 - row] = PAD, EOS
+    found = recorded(source)
+    (made,) = recorded.recordings.values()
+    assert made.trellis.extent.lanes == captured.power_above(lanes // 2 + 1) < 9 and int(made.trellis.left) == 0
+    for plain, ours in zip(search(model, source), found, strict=True):
+        assert [one.ids for one in plain] == [one.ids for one in ours]
+        assert [one.finished for one in plain] == [one.finished for one in ours]
+        assert [one.score for one in plain] == pytest.approx([one.score for one in ours], abs=1e-4)
+    assert len({len(one.ids) for outputs in found for one in outputs}) > 2
+
+
+def test_more_than_fits_is_done_in_parts(monkeypatch: pytest.MonkeyPatch, model: EncoderDecoder) -> None:
+    monkeypatch.setattr(captured, "MOST_ROWS", 8)
+    search = Beam(size=2, limits=Limits(ratio=1.0, extra=8))
+    recorded, source = captured.CapturedBeam(model, search, writer=following), sources(11, 9)
+    assert [one[0].ids for one in recorded(source)] == [one[0].ids for one in search(model, source)]
+    assert {shape.sentences for shape in recorded.recordings} == {4}
 
 
 def test_a_beam_of_one_is_greedy(model: EncoderDecoder) -> None:

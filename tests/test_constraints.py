@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.errors import UsageError
+from headway.kept import lost
 from headway.search import Beam, Constrained, Limits, score_texts
 from headway.search.constraints import allot
 from headway.search.shaping import Banned, Never, NoRepeat
@@ -49,6 +50,25 @@ def test_every_output_holds_every_phrase(
         for one in found:
             assert_said(of_one, one.ids)
         assert len({tuple(one.ids) for one in found}) == len(found)
+
+
+@settings(max_examples=30)
+@given(
+    insides=st.lists(st.lists(st.integers(5, PIECES - 1), min_size=1, max_size=3), min_size=1, max_size=3),
+    size=st.integers(1, 5),
+    seed=st.integers(0, 1000),
+)
+def test_phrases_with_the_same_ends_do_not_share_them(insides: list[list[int]], size: int, seed: int) -> None:
+    """As ``a`` and ``b`` would in ``a``b``: every phrase has a place of its own."""
+    torch.manual_seed(seed)
+    phrases = [[4, *inside, 4] for inside in insides]
+    beam = Beam(size=size, n_best=size, limits=Limits(ratio=0.0, extra=24))
+    for one in Constrained(beam, [phrases])(Oracle(PIECES, end=3.0), sources(3, pieces=PIECES))[0]:
+        assert lost(map(spelled, phrases), spelled(one.ids)) == []
+
+
+def spelled(ids: list[int]) -> str:
+    return "".join(map(str, ids))
 
 
 def test_a_cap_just_wide_enough_is_enough() -> None:

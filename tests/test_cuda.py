@@ -102,7 +102,7 @@ def test_recorded_beam_equals_plain_beam(design: EncoderDecoderDesign, size: int
             parameter.add_(0.2 * torch.randn_like(parameter))
     search = Beam(size=size, n_best=min(3, size), limits=Limits(ratio=1.0, extra=8))
     recorded = CapturedBeam(model, search, writer=writer)
-    assert LeanWriter.can(model, search)
+    assert LeanWriter.can(model, search.size)
     for rows, length in ((5, 12), (8, 12), (1, 40), (3, 70)):
         source = torch.randint(4, 200, (rows, length), device="cuda")
         source[:, -1] = EOS

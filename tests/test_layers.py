@@ -17,7 +17,7 @@ LAYERS = {  # the longest name that fits counts; a module may import from its ow
     3: "parts.attention parts.blocks parts.stacks parts.heads",
     4: (
         "data.batches data.examples data.segments data.prefetch models classifiers letters initialisation "
-        "architecture recipes losses glossary inspect"
+        "architecture recipes losses glossary kept inspect"
     ),
     5: "search metrics training folder translating builtin",
     6: "planning tasks run",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -73,8 +74,8 @@ def test_other_parts_are_not(change: dict[str, Any], reason: str) -> None:
 
 def test_without_a_card_the_model_writes_itself() -> None:
     model = PLAIN.build(50)
-    assert not lean.LeanWriter.can(model, Beam(size=2))
-    assert isinstance(captured.leanest_writer(model, Beam(size=2), 16), captured.ModelWriter)
+    assert not lean.LeanWriter.can(model, 2)
+    assert isinstance(captured.leanest_writer(model, Extent(1, 2, 1, 16, 1)), captured.ModelWriter)
 
 
 def test_norms_follow_the_sublayer_above() -> None:
@@ -119,11 +120,11 @@ def test_own_attention_writes_and_looks_back(beam: int, groups: int) -> None:
     qkv = torch.randn(rows, (heads + 2 * key_heads) * width, device=DEVICE)
     cache = torch.randn(2, rows, key_heads, room, width, device=DEVICE)
     origin = torch.randint(0, beam, (2, rows, room), dtype=torch.int32, device=DEVICE)
-    step = torch.tensor([37, 0], dtype=torch.int32, device=DEVICE)
+    owner, steps = (torch.tensor(x, dtype=torch.int32, device=DEVICE) for x in ([2, 0], [0, 9, 37]))
     before = cache.clone()
-    found = lean.own_attention(qkv, cache, origin, step, heads, beam, 0.3)
+    found = lean.own_attention(qkv, cache, origin, owner, steps, heads, 0.3)
     for row in range(rows):
-        t, first = int(step[row // beam]), row // beam * beam
+        t, first = int(steps[owner[row // beam]]), row // beam * beam
         q, k_new, v_new = qkv[row].view(-1, width).split([heads, key_heads, key_heads])
         writers = [first + int(origin[t % 2, row, s]) for s in range(t)]
         k, v = (
@@ -142,12 +143,13 @@ def test_source_attention_skips_padding(beam: int, length: int, groups: int) -> 
     heads, width, sentences = 4, 16, 2
     key_heads = heads // groups
     q = torch.randn(sentences * beam, heads * width, device=DEVICE)
-    keys = torch.randn(sentences, length, 2 * key_heads * width, device=DEVICE)
-    lengths = torch.tensor([length, 5], device=DEVICE)
+    keys = torch.randn(sentences + 1, length, 2 * key_heads * width, device=DEVICE)
+    lengths = torch.tensor([9, length, 5], device=DEVICE)
+    owner = torch.tensor([1, 2], dtype=torch.int32, device=DEVICE)
     real = torch.arange(length, device=DEVICE)[None] < lengths[:, None]
-    found = lean.source_attention(q, keys, real, heads, 0.3)
+    found = lean.source_attention(q, keys, real, owner, heads, 0.3)
     for row in range(len(q)):
-        b = row // beam
+        b = int(owner[row // beam])
         k, v = keys[b, : int(lengths[b])].unflatten(1, (2, key_heads, width)).unbind(1)
         torch.testing.assert_close(found[row], mixed(q[row].view(heads, width), k, v, 0.3), atol=1e-5, rtol=1e-4)
 
@@ -158,7 +160,7 @@ def test_settling_gives_the_choices_of_the_reference() -> None:
     assert lean.settle is not None
     for size, keep, alpha, patience in ((1, 1, 0.6, None), (3, 2, 1.0, None), (4, 4, 0.0, 1.0), (8, 3, 0.6, None)):
         search = Beam(size=size, n_best=keep, alpha=alpha, patience=patience)
-        extent = Extent(3, size, keep, 16)
+        extent = Extent(3, size, keep, 16, 3)
         ours, theirs = Trellis(extent, DEVICE), Trellis(extent, DEVICE)
         caps = torch.tensor([11, 5])
         for each in (ours, theirs):
@@ -190,7 +192,7 @@ def test_settling_gives_the_choices_of_the_reference() -> None:
 def test_ties_go_to_the_lower_row_and_piece() -> None:
     assert lean.settle is not None
     size, pieces, search = 4, 200, Beam(size=4)
-    trellis = Trellis(Extent(1, size, 1, 16), DEVICE)
+    trellis = Trellis(Extent(1, size, 1, 16, 1), DEVICE)
     trellis.open(torch.tensor([9]), search)
     trellis.totals.zero_()  # all rows alive and alike
     logits = torch.randint(0, 3, (1, pieces), device=DEVICE).float()
@@ -221,17 +223,18 @@ class Play:
 
 
 @kernels
-@pytest.mark.parametrize("name", DESIGNS)
-@pytest.mark.parametrize("size", [1, 3])
-def test_lean_search_equals_the_ordinary_one(name: str, size: int) -> None:
+@pytest.mark.parametrize(("name", "size", "lanes"), [*product(DESIGNS, [1, 3], [4]), ("post", 3, 2), ("pre", 1, 1)])
+def test_lean_search_equals_the_ordinary_one(name: str, size: int, lanes: int) -> None:
+    """Also where sentences wait for a lane."""
     model = build(DESIGNS[name])
     search = Beam(size=size, n_best=min(2, size), limits=Limits(ratio=1.0, extra=4))
     source = sources(3, 8)
     shape = captured.room_for(source, search.limits)
     with torch.inference_mode():
-        recording = captured.Recording.make(lean.LeanWriter(model, search, shape.target), search, shape, DEVICE)
+        writer = lean.LeanWriter(model, shape.extent(search)._replace(lanes=lanes))
+        recording = captured.Recording.make(writer, search, shape.source, DEVICE)
         recording.reading, recording.writing = Play(recording.read), Play(recording.write)
-        found = recording.run(source)
+        found = recording.run(source).hypotheses(len(source))
     for plain, ours in zip(search(model, source.to(DEVICE)), found, strict=True):
         assert [one.ids for one in plain] == [one.ids for one in ours]
         assert [one.finished for one in plain] == [one.finished for one in ours]

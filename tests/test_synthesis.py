@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from headway import cli, config
 from headway.api import Translator
@@ -37,6 +38,7 @@ class Echo(Translator):
     def __init__(self, languages: tuple[str, str] = ("en", "de"), stop_after: int = 10**9) -> None:
         self.source_language, self.target_language = languages
         self.engine: Any = Engine()
+        self.device = torch.device("cpu")
         self.asked: list[str] = []
         self.stop_after = stop_after  # lines, then the plug is pulled
 

@@ -84,6 +84,8 @@ def test_a_killed_translation_goes_on_byte_for_byte(
         (("translate", "FOLDER", "--resume"), b"a\n", 2, b"--resume needs"),
         (("translate", "FOLDER", "--input", "missing.txt"), b"", 2, b"missing.txt"),
         (("translate", "FOLDER", "--glossary", "missing.tsv"), b"a\n", 2, b"missing.tsv"),
+        (("translate", "FOLDER", "--keep", "%s", "--keep", "(a"), b"a\n", 2, b"keep '(a': no regular expression"),
+        (("translate", "nowhere", "--keep", "a*"), b"a\n", 2, b"keep 'a*': it matches an empty text"),
         (("translate", "FOLDER", "--to", "xx"), b"a\n", 2, b"'xx' is not in this model"),
         (("translate",), b"a\n", 2, b"say which, such as --to de"),
     ],
@@ -104,6 +106,13 @@ def test_an_output_that_exists_is_not_overwritten(folder: Path, source: Path, tm
 def test_unsure_lines_are_left_empty(folder: Path) -> None:
     done = headway("translate", folder, "--beam", 1, "--confidence", 1, "--engine", "torch", text=b"a dog\n")
     assert done.stdout == b"\n" and b"1 lines left empty" in done.stderr
+
+
+def test_what_patterns_match_is_kept(folder: Path) -> None:
+    words = ("translate", folder, "--keep", r"\{\w+\}", "--keep", "%[sd]", "--engine", "torch")
+    done = headway(*words, text="a dog {run_龘} through %s snow\n\ntwo men\n".encode())
+    first, empty, _, _ = done.stdout.decode().split("\n")
+    assert "{run_龘}" in first and "%s" in first and empty == "" and b"lack" not in done.stderr
 
 
 def test_scores_are_written(folder: Path, tmp_path: Path) -> None:

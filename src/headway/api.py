@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from headway import config
+from headway import config, kept
 from headway.alignment import align
 from headway.architecture import EncoderDecoderDesign
 from headway.builtin import chosen
@@ -21,6 +24,7 @@ from headway.engines.cuda import CudaEngine
 from headway.errors import UsageError
 from headway.folder import check_tensors, read_model
 from headway.glossary import Glossary
+from headway.kept import Span
 from headway.machine import choose_device, one_thread
 from headway.models import EncoderDecoder
 from headway.run import Run
@@ -35,10 +39,11 @@ from headway.training.weights import load_weights, weights_of
 from headway.translating import packs, pad_rows
 from headway.translation import Translation, joined
 
-WINDOW = 2000  # lines sorted and packed together when translating a stream
+WINDOW = {"cpu": 2000, "cuda": 16_000, "mps": 4000}  # lines sorted and packed together when translating a stream
 PACK_TOKENS = {"cpu": 2048, "cuda": 32_768, "mps": 8192}
-PACK_ROWS = {"cpu": 64, "cuda": 1024, "mps": 256}
+PACK_ROWS = {"cpu": 64, "cuda": 4096, "mps": 256}  # on a GPU most of them wait for a lane
 MBR_SAMPLES = 16
+INSISTING_BEAM = 10  # at least; a narrower one says the spans too soon
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ class Manner:
     n_best: int = 1  # alternatives to give
     to: str = ""  # target language, for multilingual models
     glossary: Glossary = Glossary()  # terms that must come out
+    keep: Sequence[str] = ()  # regular expressions; what they match in a source comes out as it is
     prefix: str = ""  # every output begins with this
     no_repeat: int = 0  # no run of so many pieces twice; 0: no rule
     split: bool = False  # translate every sentence of a line by itself; otherwise only where the line is too long
@@ -66,6 +72,11 @@ class Manner:
             raise UsageError(f"n-best is {self.n_best}; it must be from 1 to the beam, {self.beam}")
         if not 0 <= self.alpha <= 10 or self.temperature < 0 or self.no_repeat < 0:
             raise UsageError("alpha must be from 0 to 10; temperature and no-repeat must not be negative")
+        kept.compiled(self.keep)
+
+    @cached_property
+    def patterns(self) -> list[re.Pattern[str]]:
+        return kept.compiled(self.keep)
 
     def search(self) -> Search:
         if self.temperature > 0:
@@ -81,7 +92,15 @@ class Part:
 
     text: str
     ids: list[int]
-    phrases: list[list[int]]  # that its output must hold
+    phrases: list[list[int]]  # terms of the glossary that its output must hold
+    spans: list[Span]  # that its output must hold as they are
+
+
+def checked(one: Translation, how: Manner) -> Translation:
+    """A translation that names what was to be kept and is not in its text."""
+    wanted = [span.text for span in kept.spans_of(one.source, how.patterns)]
+    others = [checked(other, how) for other in one.alternatives]
+    return replace(one, lost=kept.lost(wanted, one.text), alternatives=others)
 
 
 def engine_for(model: EncoderDecoder, run: Run, name: str, precision: str, folder: Path) -> Engine:
@@ -141,21 +160,27 @@ class Translator:
         paragraphs = [self.cut(line, how) for line in lines]
         flat = [part for parts, _ in paragraphs for part in parts]
         done = iter(self.parts(flat, how))
-        return [
+        made = [
             joined(line, [next(done) for _ in parts], gaps)
             if parts
             else Translation(line if not line.strip() else "", line)
             for line, (parts, gaps) in zip(lines, paragraphs, strict=True)
         ]
+        return [checked(one, how) for one in made] if how.keep else made
 
     def manner(self, **given: Any) -> Manner:
         """How to translate, as was asked for; otherwise as the task has it."""
         return Manner(**{"limits": self.task.limits, **given})
 
+    @property
+    def window(self) -> int:
+        """Lines sorted and packed together; HEADWAY_WINDOW sets it, fewer lines show sooner."""
+        return max(1, int(os.environ.get("HEADWAY_WINDOW", WINDOW[self.device.type])))
+
     def stream(self, lines: Iterable[str], **manner: Any) -> Iterator[Translation]:
         """Translate as lines come, some thousands at a time: memory does not grow with the file."""
         source = iter(lines)
-        while window := list(islice(source, WINDOW)):
+        while window := list(islice(source, self.window)):
             yield from self.translate(window, **manner)
 
     def score(self, sources: Sequence[str], targets: Sequence[str], to: str = "") -> list[Hypothesis]:
@@ -182,7 +207,7 @@ class Translator:
         if not how.split and len((whole := self.part(line, how)).ids) <= longest:
             return [whole], [""]
         parts, gaps = [], []
-        for sentence, gap in sentences(line):
+        for sentence, gap in kept.unbroken(sentences(line), kept.spans_of(line, how.patterns)):
             pieces = self.fitting(self.part(sentence, how), longest, how)
             parts += pieces
             gaps += [*[" "] * (len(pieces) - 1), gap]
@@ -192,16 +217,17 @@ class Translator:
         """Halves at the space nearest to the middle, until all fit."""
         if len(part.ids) <= longest or len(part.text) < 2:
             return [replace(part, ids=[*part.ids[: longest - 1], EOS])] if len(part.ids) > longest else [part]
-        middle = len(part.text) // 2
-        before, after = part.text.rfind(" ", 1, middle), part.text.find(" ", middle)
+        middle, free = len(part.text) // 2, kept.hidden(part.text, part.spans)
+        before, after = free.rfind(" ", 1, middle), free.find(" ", middle)
         at = max((place for place in (before, after) if place > 0), key=lambda p: -abs(p - middle), default=middle)
         halves = (part.text[:at], part.text[at:].lstrip())
         return [small for half in halves if half for small in self.fitting(self.part(half, how), longest, how)]
 
     def part(self, text: str, how: Manner) -> Part:
         source, target = self.tokenizers.source, self.tokenizers.target
-        phrases = [target.encode(term) for term in how.glossary.wanted(text)]
-        return Part(text, [*self.tag(how.to), *source.encode(text), EOS], phrases)
+        spans = kept.spans_of(text, how.patterns)
+        phrases = [target.encode(term) for term in how.glossary.wanted(kept.hidden(text, spans))]
+        return Part(text, [*self.tag(how.to), *source.encode(text), EOS], phrases, spans)
 
     def tag(self, to: str) -> list[int]:
         """The piece that asks for a language. A multilingual model must be asked for one."""
@@ -238,7 +264,7 @@ class Translator:
         source = self.padded([part.ids for part in parts])
         found = self.decode(source, parts, how)
         if how.best:
-            found = self.least_risk(source, found, self.shapes(parts, how), how)
+            found = self.least_risk(source, parts, found, how)
         made = [self.made(part, hypotheses, how) for part, hypotheses in zip(parts, found, strict=True)]
         if how.alignments:
             words = align(self.model, self.tokenizers, source, [hypotheses[0].ids for hypotheses in found])
@@ -246,11 +272,31 @@ class Translator:
         return made
 
     def decode(self, source: torch.Tensor, parts: list[Part], how: Manner) -> list[list[Hypothesis]]:
+        """What the model says by itself; where that lacks a span, the best that holds it."""
         search = how.search()
         if any(part.phrases for part in parts):
             beam = Beam(size=max(how.beam, 4), alpha=how.alpha, n_best=how.n_best, limits=how.limits)
             search = Constrained(beam, [part.phrases for part in parts])
-        return self.engine.translate(source, search, self.shapes(parts, how))
+        found = self.engine.translate(source, search, self.shapes(parts, how))
+        short = [place for place, part in enumerate(parts) if any(self.lost(part, one) for one in found[place])]
+        forced = {place: part for place in short if (part := self.insisting(parts[place], how)).phrases}
+        if forced:
+            again, wider = list(forced.values()), replace(how, beam=max(how.beam, INSISTING_BEAM))
+            outputs = self.decode(self.padded([part.ids for part in again]), again, wider)
+            for place, one in zip(forced, outputs, strict=True):
+                found[place] = one
+        return found
+
+    def lost(self, part: Part, hypothesis: Hypothesis) -> list[str]:
+        """The spans that an output lacks."""
+        wanted = [span.text for span in part.spans]
+        return kept.lost(wanted, self.tokenizers.target.decode(hypothesis.ids)) if wanted else []
+
+    def insisting(self, part: Part, how: Manner) -> Part:
+        """The same with its spans as phrases: all that the target can spell and for which there is room."""
+        room = int(how.limits.caps(self.padded([part.ids]))) - 1 - sum(map(len, part.phrases))
+        spans = kept.phrases_of(part.spans, self.tokenizers.target, room)
+        return replace(part, phrases=[*part.phrases, *spans], spans=[])
 
     def shapes(self, parts: list[Part], how: Manner) -> tuple[Shape, ...]:
         shapes = list(self.task.output.shapes([part.text for part in parts], self.tokenizers.target))
@@ -261,13 +307,16 @@ class Translator:
         return tuple(shapes)
 
     def least_risk(
-        self, source: torch.Tensor, found: list[list[Hypothesis]], shapes: tuple[Shape, ...], how: Manner
+        self, source: torch.Tensor, parts: list[Part], found: list[list[Hypothesis]], how: Manner
     ) -> list[list[Hypothesis]]:
-        """Choose, of beam and samples, the output most like all others (minimum Bayes risk with chrF)."""
-        draws = self.engine.translate(source, Sample(count=MBR_SAMPLES, seed=how.seed, limits=how.limits), shapes)
-        text = self.tokenizers.target.decode
-        pairs = zip(found, draws, strict=True)
-        return [least_risk([*beam, *samples], text, samples)[: how.n_best] for beam, samples in pairs]
+        """Choose, of beam and samples that keep the spans, the one most like all samples (minimum Bayes risk, chrF)."""
+        sample = Sample(count=MBR_SAMPLES, seed=how.seed, limits=how.limits)
+        draws = self.engine.translate(source, sample, self.shapes(parts, how))
+        text, chosen = self.tokenizers.target.decode, []
+        for part, beam, samples in zip(parts, found, draws, strict=True):
+            whole = [one for one in samples if not self.lost(part, one)]
+            chosen.append(least_risk([*beam, *whole], text, samples)[: how.n_best])
+        return chosen
 
     def made(self, part: Part, hypotheses: list[Hypothesis], how: Manner) -> Translation:
         first, *others = [self.single(part, hypothesis) for hypothesis in hypotheses[: how.n_best]]

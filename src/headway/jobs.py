@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from headway.api import WINDOW, Translator
+from headway.api import Translator
 from headway.data.formats import count_lines
 from headway.data.formats import lines as read_lines
 from headway.errors import UsageError
@@ -86,26 +86,26 @@ def standard_input() -> Iterator[str]:
 
 def translate_lines(translator: Translator, files: Files, manner: dict[str, Any], columns: Columns) -> str:
     """Translate everything; a sentence about what a person should know, or nothing."""
-    unsure = runaway = done = 0
+    unsure = runaway = lacking = done = 0
     with ExitStack() as stack:
-        out, done = opened(files, columns, stack)
+        out, done = opened(files, columns, translator.window, stack)
         source = islice(files.lines(), done, None)
         progress = stack.enter_context(shown(files.total(), done))
-        while window := list(islice(source, window_size())):
+        while window := list(islice(source, translator.window)):
             for translation in translator.translate(window, **manner):
                 unsure += translation.confidence < columns.confidence
                 runaway += translation.looping or not translation.finished
+                lacking += bool(translation.lost)
                 rows = columns.rows(done, translation)
                 write(out, "".join(row + "\n" for row in rows), files.output)
                 done += 1
             progress(done)
-    said = [f"{unsure} lines left empty (confidence below {columns.confidence:g})"] if unsure else []
-    return "; ".join(said + ([f"{runaway} outputs ran away or loop"] if runaway else []))
-
-
-def window_size() -> int:
-    """Lines sorted and packed together; HEADWAY_WINDOW sets it, fewer lines show sooner."""
-    return max(1, int(os.environ.get("HEADWAY_WINDOW", WINDOW)))
+    said = {
+        f"{unsure} lines left empty (confidence below {columns.confidence:g})": unsure,
+        f"{runaway} outputs ran away or loop": runaway,
+        f"{lacking} outputs lack something that was to be kept": lacking,
+    }
+    return "; ".join(told for told, count in said.items() if count)
 
 
 def write(out: BinaryIO, text: str, path: Path | None) -> None:
@@ -113,7 +113,7 @@ def write(out: BinaryIO, text: str, path: Path | None) -> None:
         out.write(text.encode("utf-8", "replace"))
 
 
-def opened(files: Files, columns: Columns, stack: ExitStack) -> tuple[BinaryIO, int]:
+def opened(files: Files, columns: Columns, window: int, stack: ExitStack) -> tuple[BinaryIO, int]:
     """The output, and how many input lines are done already.
 
     Only whole windows count: lines are packed together within one, and in other company a score may differ in its
@@ -124,7 +124,7 @@ def opened(files: Files, columns: Columns, stack: ExitStack) -> tuple[BinaryIO, 
     with disk_trouble(files.output, 0):
         out = stack.enter_context(files.output.open("r+b" if files.output.exists() else "w+b"))
         starts = line_starts(out, columns.n_best)
-        done = (len(starts) - 1) // window_size() * window_size()
+        done = (len(starts) - 1) // window * window
         out.truncate(starts[done])
         out.seek(starts[done])
     return out, done

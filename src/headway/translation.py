@@ -19,6 +19,7 @@ class Translation:
     alignment: list[tuple[int, int]] = field(default_factory=list)  # source word - target word
     finished: bool = True  # False: cut by the length limit
     looping: bool = False  # True: some pieces are said over and over
+    lost: list[str] = field(default_factory=list)  # spans of the source that were to be kept and are not in the text
 
     @property
     def confidence(self) -> float:

@@ -26,6 +26,9 @@ def translate(
     scores: Annotated[bool, Option(help="Add a column with the score.")] = False,
     alignments: Annotated[bool, Option(help="Add a column of word pairs such as 0-0 1-2.")] = False,
     glossary: Annotated[Path | None, Option(help="source<TAB>target terms that must come out.")] = None,
+    keep: Annotated[
+        list[str] | None, Option(help="Regular expression; what it matches comes out as it is. Repeatable.")
+    ] = None,
     confidence: Annotated[float, Option(help="Leave lines empty that are less sure than this (0 to 1).")] = 0.0,
     to: Annotated[str, Option(help="Target language, for multilingual models.")] = "",
     prefix: Annotated[str, Option(help="Begin every output with this.")] = "",
@@ -42,6 +45,7 @@ def translate(
     trace: Annotated[Path | None, Option(help="Write how each line came about, as JSON, one a line.")] = None,
 ) -> None:
     """Translate text, line by line, in order. Empty lines stay empty."""
+    from headway import kept
     from headway.api import Translator
     from headway.builtin import chosen
     from headway.glossary import Glossary
@@ -51,10 +55,11 @@ def translate(
         raise UsageError("--fast and --best: choose one")
     if not 0 <= confidence <= 1:
         raise UsageError(f"--confidence {confidence}: it must be from 0 to 1")
+    kept.compiled(keep or ())
     manner: dict[str, Any] = {
         "beam": 1 if fast else beam, "n_best": n_best, "alignments": alignments, "to": to, "prefix": prefix,
         "split": split, "no_repeat": no_repeat, "alpha": alpha, "temperature": temperature, "seed": seed, "best": best,
-        "glossary": Glossary.read(glossary) if glossary else Glossary(),
+        "glossary": Glossary.read(glossary) if glossary else Glossary(), "keep": tuple(keep or ()),
     }  # fmt: skip
     folder = chosen([folder] if folder else [])[0]
     files = Files(input_, output, resume)

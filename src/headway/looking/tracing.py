@@ -46,9 +46,8 @@ class Tracing(Translator):
 def template(how: Manner, translator: Translator) -> dict[str, Any]:
     """A trace shows plain beam search, so that what is written down is what was done."""
     usual = Manner()
-    other = [
-        name for name in ("temperature", "best", "no_repeat", "glossary") if getattr(how, name) != getattr(usual, name)
-    ]
+    names = ("temperature", "best", "no_repeat", "glossary", "keep")
+    other = [name for name in names if getattr(how, name) != getattr(usual, name)]
     if other or how.beam > 10:
         asked = f"a beam of {how.beam}" if how.beam > 10 else other[0].replace("_", "-")
         raise UsageError(f"--trace shows a plain search with a beam of 1 to 10, not {asked}; leave one of them out")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, runtime_checkable
+
+import torch
 
 
 @runtime_checkable
@@ -10,3 +15,16 @@ class Graph(Protocol):
     """A `torch.cuda.CUDAGraph`, or what stands for one where there is no GPU."""
 
     def replay(self) -> None: ...
+
+
+@contextmanager
+def record_onto(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
+    """Record what this thread launches. Nothing old is thrown away meanwhile: a graph that dies spoils the record."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+            yield
+    finally:
+        if collecting:
+            gc.enable()

@@ -1,14 +1,17 @@
 """Beam search on CUDA as recorded graphs: a step, model and choice, is one launch, and nothing waits for the host.
 
 Batches are padded to a few shapes; each shape is recorded once and replayed for every batch that fits it. A step
-writes only which piece followed which row; texts are read back from that at the end.
+writes only which piece followed which row; texts are read back from that at the end. A large batch is a queue: as many
+sentences as fill the card are worked on, and one that is done makes way for the next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -16,7 +19,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from headway.models import EncoderDecoder, Rows
-from headway.numerics.graph import Graph
+from headway.numerics.graph import Graph, record_onto
 from headway.parts.states import Fixed, Indexed
 from headway.search.base import Hypothesis
 from headway.search.beam import Beam
@@ -26,10 +29,13 @@ from headway.search.trellis import Extent, Trellis
 from headway.search.writing import flat
 from headway.text.vocabulary import EOS, PAD
 
-ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+MOST_LANES = 1024  # sentences worked on at a time ...
+MOST_ROWS = 1280  # ... with all their hypotheses
+MOST_QUEUED = 4096  # sentences, waiting or not
 MOST_SLOTS = 128  # longer outputs move their keys
 LOOK_EVERY = 2  # steps between two looks at the device, each of which sees what was before the last
 SMALLEST = 16  # lengths are rounded up to multiples of this
+LEAST_FREE = 0.25  # of the card's memory, before old recordings are forgotten
 
 
 @dataclass(frozen=True)
@@ -40,59 +46,73 @@ class Shape:
     source: int
     target: int
 
+    def extent(self, search: Beam) -> Extent:
+        lanes = min(self.sentences, lanes_for(search.size))
+        return Extent(self.sentences, search.size, search.n_best, self.target, lanes)
+
 
 def room_for(source: Int[Tensor, "b s"], limits: Limits) -> Shape:
-    sentences = next((rows for rows in ROWS if rows >= len(source)), len(source))
+    sentences = min(power_above(len(source)), up(len(source), MOST_LANES))
     return Shape(sentences, up(source.size(1)), up(int(limits.caps(source).max())))
 
 
-def up(length: int) -> int:
-    return -(-length // SMALLEST) * SMALLEST
+def lanes_for(size: int) -> int:
+    """The largest power of two whose hypotheses the card can work on together."""
+    return min(MOST_LANES, power_above(max(1, MOST_ROWS // size) // 2 + 1))
+
+
+def power_above(count: int) -> int:
+    return 1 << (count - 1).bit_length()
+
+
+def up(length: int, step: int = SMALLEST) -> int:
+    return -(-length // step) * step
 
 
 @runtime_checkable
 class Writer(Protocol):
-    """Reads a source and writes a piece at a time, in tensors that never move."""
+    """Reads sources and writes a piece at a time, in tensors that never move."""
+
+    @property
+    def extent(self) -> Extent: ...
 
     def read(self, source: Int[Tensor, "b s"]) -> None: ...
 
-    def write(self, trellis: Trellis) -> None: ...
+    def write(self, trellis: Trellis, search: Beam) -> None: ...
 
 
-# For outputs of up to so many pieces.
-MakeWriter = Callable[[EncoderDecoder, Beam, int], Writer]
+MakeWriter = Callable[[EncoderDecoder, Extent], Writer]
 
 
 class ModelWriter:
-    """Any model, by its own steps."""
+    """Any model, by its own steps. Here nobody waits: every sentence has a lane of its own."""
 
-    def __init__(self, model: EncoderDecoder, search: Beam, room: Callable[[], Fixed]) -> None:
-        self.model, self.search, self.room = model, search, room
+    def __init__(self, model: EncoderDecoder, extent: Extent, room: Callable[[], Fixed]) -> None:
+        self.model, self.extent, self.room = model, extent._replace(lanes=extent.sentences), room
         self.rows: Rows | None = None
 
     def read(self, source: Int[Tensor, "b s"]) -> None:
         self.rows = self.model.start(source, self.room)
         self.rows.pos = self.rows.pos.clone()
 
-    def write(self, trellis: Trellis) -> None:
+    def write(self, trellis: Trellis, search: Beam) -> None:
         rows = self.rows
         assert rows is not None
         pos = rows.pos
-        parents = trellis.advance(self.model.step(trellis.last.flatten(), rows), self.search)
+        parents = trellis.advance(self.model.step(trellis.last.flatten(), rows), search)
         rows.pos = pos.copy_(rows.pos)
-        if self.search.size > 1:
-            rows.reorder(flat(parents, self.search.size))
+        if search.size > 1:
+            rows.reorder(flat(parents, search.size))
 
 
-def model_writer(model: EncoderDecoder, search: Beam, room: int) -> Writer:
+def model_writer(model: EncoderDecoder, extent: Extent) -> Writer:
     half = model.head.weight.dtype != torch.float32
-    indexed = half and search.size > 1 and room <= MOST_SLOTS
-    return ModelWriter(model, search, partial(Indexed if indexed else Fixed, room))
+    indexed = half and extent.size > 1 and extent.room <= MOST_SLOTS
+    return ModelWriter(model, extent, partial(Indexed if indexed else Fixed, extent.room))
 
 
-def leanest_writer(model: EncoderDecoder, search: Beam, room: int) -> Writer:
-    lean = LeanWriter.can(model, search)
-    return LeanWriter(model, search, room) if lean else model_writer(model, search, room)
+def leanest_writer(model: EncoderDecoder, extent: Extent) -> Writer:
+    return LeanWriter(model, extent) if LeanWriter.can(model, extent.size) else model_writer(model, extent)
 
 
 class Look:
@@ -119,7 +139,7 @@ class Look:
 
 @dataclass
 class Recording:
-    """One shape: the tensors it lives in, and two graphs, one that reads a source and one that writes a piece."""
+    """One shape: the tensors it lives in, and two graphs, one that reads sources and one that writes a piece."""
 
     writer: Writer
     search: Beam
@@ -132,12 +152,11 @@ class Recording:
     writing: Graph | None = None
 
     @classmethod
-    def make(cls, writer: Writer, search: Beam, shape: Shape, device: torch.device) -> Recording:
+    def make(cls, writer: Writer, search: Beam, length: int, device: torch.device) -> Recording:
         pinned = device.type == "cuda"
-        given = torch.full((shape.sentences, shape.source), PAD, pin_memory=pinned)
+        given = torch.full((writer.extent.sentences, length), PAD, pin_memory=pinned)
         given[:, 0] = EOS
-        extent = Extent(shape.sentences, search.size, search.n_best, shape.target)
-        trellis, result = Trellis(extent, device), Trellis(extent, torch.device("cpu"), pinned)
+        trellis, result = Trellis(writer.extent, device), Trellis(writer.extent, torch.device("cpu"), pinned)
         result.open(search.limits.caps(given), search)
         trellis.restart(result)
         return cls(writer, search, given.to(device), trellis, given, result, Look(trellis.left))
@@ -150,11 +169,12 @@ class Recording:
             self.read()
             self.write()
         torch.cuda.current_stream().wait_stream(side)
-        self.reading, self.writing = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.reading, pool=pool):
+        reading, writing = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+        with record_onto(reading, pool):
             self.read()
-        with torch.cuda.graph(self.writing, pool=pool):
+        with record_onto(writing, pool):
             self.write()
+        self.reading, self.writing = reading, writing
 
     def read(self) -> None:
         """Encode, and write the first piece: this makes the buffers that later steps fill."""
@@ -162,13 +182,13 @@ class Recording:
         self.write()
 
     def write(self) -> None:
-        self.writer.write(self.trellis)
+        self.writer.write(self.trellis, self.search)
 
-    def run(self, source: Int[Tensor, "b s"]) -> list[list[Hypothesis]]:
-        """A source on the host; what it became."""
+    def run(self, source: Int[Tensor, "b s"]) -> Trellis:
+        """A source on the host; what became of it, in memory of its own."""
         steps = self.steps(self.begin(source))
-        self.result.copy_steps(self.trellis, steps)
-        return self.result.hypotheses(len(source), steps)
+        self.result.copy_log(self.trellis, steps)
+        return self.result.copy()
 
     def begin(self, source: Int[Tensor, "b s"]) -> int:
         """Send a source and an empty trellis; how many steps it may take."""
@@ -179,7 +199,7 @@ class Recording:
         self.source.copy_(self.given, non_blocking=True)
         self.result.open(caps, self.search)
         self.trellis.restart(self.result)
-        return int(caps.max())
+        return int(caps.sum() if self.writer.extent.queued else caps.max())
 
     def steps(self, most: int) -> int:
         """Write until no sentence is left; how many steps that took."""
@@ -196,27 +216,49 @@ class CapturedBeam:
     """Beam search (a beam of one is greedy) that replays recordings, one a shape."""
 
     def __init__(
-        self, model: EncoderDecoder, search: Beam, most: int = 48, writer: MakeWriter = leanest_writer
+        self,
+        model: EncoderDecoder,
+        search: Beam,
+        most: int = 48,
+        writer: MakeWriter = leanest_writer,
+        busy: AbstractContextManager[Any] | None = None,
     ) -> None:
         self.model, self.search, self.most, self.writer = model, search, most, writer
         self.recordings: dict[Shape, Recording] = {}
+        self.busy = busy or Lock()  # recordings and the card serve one batch at a time
+        self.at_once = MOST_QUEUED if LeanWriter.can(model, search.size) else lanes_for(search.size)
         self.pool: Any = None
 
-    @torch.inference_mode()
     def __call__(self, source: Int[Tensor, "b s"]) -> list[list[Hypothesis]]:
-        if not len(source):
-            return []
-        source = source.cpu()
+        """Of sources on the host. The longest should come first, so that none is left alone at the end."""
+        outputs: list[list[Hypothesis]] = []
+        for part in source.cpu().split(self.at_once) if len(source) else ():
+            with self.busy, torch.cuda.device_of(self.model.head.weight):
+                found = self.run(part)
+            outputs += found.hypotheses(len(part))  # while the card has the next batch
+        return outputs
+
+    @torch.inference_mode()
+    def run(self, source: Int[Tensor, "b s"]) -> Trellis:
         shape = room_for(source, self.search.limits)
         if shape not in self.recordings:
             self.recordings[shape] = self.recorded(shape)
         return self.recordings[shape].run(source)
 
     def recorded(self, shape: Shape) -> Recording:
-        if len(self.recordings) >= self.most:  # forget the oldest: shapes of odd inputs must not pile up
-            self.recordings.pop(next(iter(self.recordings)))
+        while len(self.recordings) >= self.most or (self.recordings and self.crowded()):
+            self.recordings.pop(next(iter(self.recordings)))  # the oldest: shapes of odd inputs must not pile up
         self.pool = self.pool or torch.cuda.graph_pool_handle()
-        writer = self.writer(self.model, self.search, shape.target)
-        recording = Recording.make(writer, self.search, shape, self.model.head.weight.device)
-        recording.record(self.pool)
-        return recording
+        writer = self.writer(self.model, shape.extent(self.search))
+        made = Recording.make(writer, self.search, shape.source, self.model.head.weight.device)
+        made.record(self.pool)
+        return made
+
+    def crowded(self) -> bool:
+        """Whether the card's memory is short."""
+        device = self.model.head.weight.device
+        if device.type != "cuda":
+            return False
+        free, whole = torch.cuda.mem_get_info(device)
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return free + cached < LEAST_FREE * whole

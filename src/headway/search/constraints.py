@@ -18,7 +18,7 @@ from torch import Tensor
 from headway.search.base import Hypothesis, Stepper
 from headway.search.beam import Beam, BeamDraft
 from headway.search.candidates import Candidates, best_of_all
-from headway.search.demands import BEFORE, Demands, Phrases, matched
+from headway.search.demands import Demands, Phrases, apart, begun, ended, follow
 from headway.search.shaping import Shape, forbid_where
 from headway.search.writing import Parents, Shaping, write
 from headway.text.vocabulary import EOS
@@ -30,6 +30,7 @@ class ConstrainedDraft(BeamDraft):
 
     demands: Demands
     said: Int[Tensor, "b #w p"]  # how often each row has said each phrase, up to the times it is needed
+    heard: Bool[Tensor, "b #w p l"]  # which beginnings of each phrase each row ends with
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ class Constrained:
     def opening(self, source: Int[Tensor, "b s"]) -> ConstrainedDraft:
         draft = self.beam.opening(source)
         demands = Demands.of(self.phrases, draft.cap)
-        said = torch.zeros_like(demands.times)[:, None]
-        return ConstrainedDraft(**vars(draft), demands=demands, said=said)
+        said, heard = torch.zeros_like(demands.times), torch.zeros_like(demands.pieces, dtype=torch.bool)
+        return ConstrainedDraft(**vars(draft), demands=demands, said=said[:, None], heard=heard[:, None])
 
     def advance(
         self, draft: ConstrainedDraft, scores: Float[Tensor, "n v"], shape: Shaping
@@ -62,31 +63,24 @@ class Constrained:
         asked = wanted(draft, scores, next_pieces, valid)
         others = best_of_rows(draft, free(shape(scores), next_pieces, valid), beam.size + 1)
         found = Candidates(*(torch.cat(pair, dim=1) for pair in zip(asked, others, strict=True)))
-        _, bank = progress(draft, found.parents, found.pieces)
+        _, _, bank = progress(draft, found.parents, found.pieces)
         left = draft.cap - draft.step - 1
         hopeless = draft.demands.size[:, None] - bank > left[:, None]
         found = found._replace(totals=found.totals.masked_fill(hopeless, -torch.inf))
         order = allot(found.totals, bank)[:, : 2 * beam.size]
         after, parents = beam.settle(draft, Candidates(*(x.gather(1, order) for x in found)))
-        said, _ = progress(draft, parents, after.last)
-        return replace(after, said=said), parents
+        said, heard, _ = progress(draft, parents, after.last)
+        return replace(after, said=said, heard=heard), parents
 
 
 def demanded(draft: ConstrainedDraft) -> tuple[Int[Tensor, "b w p"], Bool[Tensor, "b w p"]]:
     """The piece that would go on with each phrase of each row; False where none is needed or another asks the same."""
     demands = draft.demands
-    _, begun = matched(demands, recent(draft, demands.pieces.size(2)))
-    every_row = demands.pieces[:, None].expand(-1, begun.size(1), -1, -1)
-    pieces = every_row.gather(3, begun[..., None])[..., 0].clamp(min=0)
+    every_row = demands.pieces[:, None].expand_as(draft.heard)
+    pieces = every_row.gather(3, begun(demands, draft.heard)[..., None])[..., 0].clamp(min=0)
     needed = draft.said < demands.times[:, None]
     same = (pieces[..., None] == pieces[..., None, :]) & needed[..., None, :]
     return pieces, needed & ~same.tril(diagonal=-1).any(dim=-1)
-
-
-def recent(draft: ConstrainedDraft, length: int) -> Int[Tensor, "b w l"]:
-    """The latest pieces of every row."""
-    places = draft.step - length + torch.arange(length, device=draft.step.device)
-    return draft.ids.index_select(2, places.clamp(min=0)).masked_fill(places < 0, BEFORE)
 
 
 def wanted(
@@ -118,16 +112,15 @@ def best_of_rows(draft: BeamDraft, scores: Float[Tensor, "n v"], count: int) -> 
 
 def progress(
     draft: ConstrainedDraft, parents: Int[Tensor, "b c"], pieces: Int[Tensor, "b c"]
-) -> tuple[Int[Tensor, "b c p"], Int[Tensor, "b c"]]:
-    """After each candidate: how often each phrase has been said, and how many pieces of all of them."""
-    demands, length = draft.demands, draft.demands.pieces.size(2)
-    before = recent(draft, length - 1) if length > 1 else draft.ids[:, :, :0]
-    wide = parents[..., None].expand(-1, -1, length - 1)
-    whole, begun = matched(demands, torch.cat([before.gather(1, wide), pieces[..., None]], dim=2))
-    said = draft.said.gather(1, parents[..., None].expand(-1, -1, whole.size(2))) + whole
-    said = said.minimum(demands.times[:, None])
-    unfinished = begun.masked_fill(said >= demands.times[:, None], 0)
-    return said, (said * demands.lengths[:, None]).sum(dim=-1) + unfinished.amax(dim=-1)
+) -> tuple[Int[Tensor, "b c p"], Bool[Tensor, "b c p l"], Int[Tensor, "b c"]]:
+    """After each candidate: how often each phrase has been said, what is begun, and how many pieces of all of them."""
+    demands, sentence = draft.demands, torch.arange(len(parents), device=parents.device)[:, None]
+    before, times, lengths = draft.said[sentence, parents], demands.times[:, None], demands.lengths[:, None]
+    heard = follow(demands, draft.heard[sentence, parents], pieces)
+    now = ended(demands, heard) & (before < times)
+    said, heard = before + now, apart(heard, (now * lengths).amax(dim=-1))
+    unfinished = begun(demands, heard).masked_fill(said >= times, 0)
+    return said, heard, (said * lengths).sum(dim=-1) + unfinished.amax(dim=-1)
 
 
 def allot(totals: Float[Tensor, "b c"], bank: Int[Tensor, "b c"]) -> Int[Tensor, "b c"]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headway.errors import UsageError
@@ -15,7 +15,6 @@ from headway.search.shaping import NOWHERE, table
 from headway.text.vocabulary import EOS
 
 Phrases = Sequence[Sequence[int]]
-BEFORE = -2  # stands before the first piece; no piece and no gap in a phrase
 
 
 @dataclass
@@ -61,14 +60,27 @@ def check(phrases: Sequence[Phrases], caps: list[int]) -> None:
             )
 
 
-def matched(demands: Demands, recent: Int[Tensor, "b c l"]) -> tuple[Int[Tensor, "b c p"], Int[Tensor, "b c p"]]:
-    """Of each phrase, whether it has just been said, and how much of its beginning the latest pieces are.
+def follow(demands: Demands, heard: Bool[Tensor, "b c p l"], pieces: Int[Tensor, "b c"]) -> Bool[Tensor, "b c p l"]:
+    """With one more piece, which beginnings of each phrase a text ends with: its first piece, its first two, ...
 
-    A phrase begun and left is simply no longer at the end of the text; what remains of it may begin it anew.
+    All are followed at once (shift-and, Baeza-Yates and Gonnet 1992), so a phrase begun and left may begin anew.
     """
-    whole = begun = torch.zeros(*recent.shape[:2], demands.times.size(1), dtype=torch.long, device=recent.device)
-    for length in range(1, recent.size(2) + 1):
-        hit = (recent[:, :, None, -length:] == demands.pieces[:, None, :, :length]).all(dim=-1)
-        whole = whole + (hit & (demands.lengths == length)[:, None])
-        begun = begun.masked_fill(hit & (demands.lengths > length)[:, None], length)
-    return whole, begun
+    before = torch.cat([torch.ones_like(heard[..., :1]), heard[..., :-1]], dim=-1)
+    return before & (demands.pieces[:, None] == pieces[..., None, None])
+
+
+def begun(demands: Demands, heard: Bool[Tensor, "b c p l"]) -> Int[Tensor, "b c p"]:
+    """Pieces of each phrase that a text ends with, fewer than all of them."""
+    length = torch.arange(1, heard.size(3) + 1, dtype=torch.int32, device=heard.device)
+    return (length * (heard & (length < demands.lengths[..., None])[:, None])).amax(dim=-1).long()
+
+
+def ended(demands: Demands, heard: Bool[Tensor, "b c p l"]) -> Bool[Tensor, "b c p"]:
+    """Whether each phrase has just been said."""
+    last = (demands.lengths - 1).clamp(min=0)[:, None, :, None].expand(*heard.shape[:3], 1)
+    return heard.gather(3, last)[..., 0]
+
+
+def apart(heard: Bool[Tensor, "b c p l"], said: Int[Tensor, "b c"]) -> Bool[Tensor, "b c p l"]:
+    """What may go on after a phrase of so many pieces was said: no beginning within it, as phrases must not overlap."""
+    return heard & (torch.arange(1, heard.size(3) + 1, device=heard.device) >= said[..., None, None])

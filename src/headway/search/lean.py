@@ -25,7 +25,7 @@ from headway.parts.positions.learned import LearnedPositions
 from headway.parts.positions.sinusoidal import SinusoidalPositions
 from headway.parts.residuals import PostNorm, PreNorm
 from headway.search.beam import Beam
-from headway.search.trellis import Trellis
+from headway.search.trellis import Extent, Trellis
 
 try:  # on machines with Triton
     from headway.parts.kernels.joining import enter, join
@@ -103,68 +103,69 @@ class Memory:
 
     own: list[Float[Tensor, "2 n g room e"]]  # keys and values that rows have written, layer by layer
     origin: Int[Tensor, "2 n room"]  # which row of its sentence wrote what a row reads; for even and odd steps
-    source: list[Float[Tensor, "b s kv"]]  # keys and values of the source
+    source: list[Float[Tensor, "b s kv"]]  # keys and values of the sources, also of those that wait
     real: list[Tensor]  # where the source is no padding
 
 
 class LeanWriter:
-    """Reads a source and writes pieces, all of it on the device."""
+    """Reads sources and writes pieces, all of it on the device. Sentences may wait for a lane."""
 
-    def __init__(self, model: EncoderDecoder, search: Beam, room: int) -> None:
-        self.model, self.search, self.room = model, search, room
+    def __init__(self, model: EncoderDecoder, extent: Extent) -> None:
+        self.model, self.extent = model, extent
         self.joins = joins(model)
-        positions, table = model.decoder.positions, model.target_embedding.weight
-        pos = torch.arange(room, device=table.device).clamp(max=(positions.longest or room) - 1)[None]
-        self.places = positions.embed(table.new_zeros(1, room, table.size(1)), pos)[0].contiguous()
+        positions, table, room = model.decoder.positions, model.target_embedding.weight, extent.room
+        pos = torch.arange(room + 1, device=table.device).clamp(max=(positions.longest or room) - 1)[None]
+        self.places = positions.embed(table.new_zeros(1, room + 1, table.size(1)), pos)[0].contiguous()
         self.memory: Memory | None = None
 
     @staticmethod
-    def can(model: EncoderDecoder, search: Beam) -> bool:
-        if fits is None or not fits(search.size, len(model.head.weight)):
+    def can(model: EncoderDecoder, size: int) -> bool:
+        """Whether a beam of this size can be written so."""
+        if fits is None or not fits(size, len(model.head.weight)):
             return False
         return model.head.weight.is_cuda and objection(model) is None
 
     def read(self, source: Int[Tensor, "b s"]) -> None:
-        views, rows = self.model.encode(source), len(source) * self.search.size
+        views, rows = self.model.encode(source), self.extent.lanes * self.extent.size
         own, keys = [], []
         for layer, view in zip(blocks(self.model), views, strict=True):
             cross, itself = layer.cross_attention, layer.self_attention
             start = cross.query_width
             keys.append(F.linear(view.x, cross.qkv.weight[start:], part(cross.qkv.bias, start, None)))
-            own.append(view.x.new_empty(2, rows, itself.key_heads, self.room, itself.head_width))
-        origin = torch.empty(2, rows, self.room, dtype=torch.int32, device=source.device)
+            own.append(view.x.new_empty(2, rows, itself.key_heads, self.extent.room, itself.head_width))
+        origin = torch.empty(2, rows, self.extent.room, dtype=torch.int32, device=source.device)
         self.memory = Memory(own, origin, keys, [cast("Tensor", view.mask.keys) for view in views])
 
-    def write(self, trellis: Trellis) -> None:
+    def write(self, trellis: Trellis, search: Beam) -> None:
         assert self.memory is not None and settle is not None
-        logits = self.logits(trellis.last, trellis.step, self.memory)
-        settle(logits, trellis, self.memory.origin, self.search.enough)
+        settle(self.logits(trellis, self.memory), trellis, self.memory.origin, search.enough)
 
-    def logits(self, last: Int[Tensor, "b w"], step: Int[Tensor, "b"], memory: Memory) -> Float[Tensor, "n v"]:
+    def logits(self, trellis: Trellis, memory: Memory) -> Float[Tensor, "n v"]:
         assert enter is not None
         embedding, (entrance, *after) = self.model.target_embedding, self.joins
-        stream, x = enter(last, step, embedding.weight, embedding.scale, self.places, entrance.norm)
+        owner, step = trellis.owner, trellis.step
+        stream, x = enter(trellis.last, step, owner, embedding.weight, embedding.scale, self.places, entrance.norm)
         joined = iter(after)
         for layer, cache, keys, real in zip(blocks(self.model), memory.own, memory.source, memory.real, strict=True):
-            new = look_back(layer.self_attention, x, cache, memory.origin, step)
+            new = look_back(layer.self_attention, x, cache, memory.origin, owner, step)
             stream, x = next(joined)(stream, new)
-            new = look_at_source(layer.cross_attention, x, keys, real)
+            new = look_at_source(layer.cross_attention, x, keys, real, owner)
             stream, x = next(joined)(stream, new)
             stream, x = next(joined)(stream, think(layer.feed_forward, x))
         return self.model.head(x)
 
 
-def look_back(attention: Attention, x: Vectors, cache: Tensor, origin: Tensor, step: Tensor) -> Vectors:
+def look_back(attention: Attention, x: Vectors, cache: Tensor, origin: Tensor, owner: Tensor, step: Tensor) -> Vectors:
     assert own_attention is not None
-    beam, scale = len(x) // len(step), cast("FusedKernel", attention.kernel).scale
-    return attention.out(own_attention(attention.qkv(x), cache, origin, step, attention.heads, beam, scale))
+    scale = cast("FusedKernel", attention.kernel).scale
+    return attention.out(own_attention(attention.qkv(x), cache, origin, owner, step, attention.heads, scale))
 
 
-def look_at_source(attention: Attention, x: Vectors, keys: Tensor, real: Tensor) -> Vectors:
+def look_at_source(attention: Attention, x: Vectors, keys: Tensor, real: Tensor, owner: Tensor) -> Vectors:
     assert source_attention is not None
     scale, end = cast("FusedKernel", attention.kernel).scale, attention.query_width
     queries = F.linear(x, attention.qkv.weight[:end], part(attention.qkv.bias, 0, end))
-    return attention.out(source_attention(queries, keys, real, attention.heads, scale))
+    return attention.out(source_attention(queries, keys, real, owner, attention.heads, scale))
 
 
 def think(feed_forward: nn.Module, x: Vectors) -> Vectors:

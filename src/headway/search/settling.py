@@ -46,15 +46,15 @@ def _of_rows(x, w, rows):
 
 
 @triton.jit
-def _brought(peaks, sums, totals, row, w, P, W: tl.constexpr, BP: tl.constexpr):
-    """Each row's total, and the same less the logarithm of its sum of exponentials."""
+def _brought(peaks, sums, totals, row, own, w, P, W: tl.constexpr, BP: tl.constexpr):
+    """Each row's total, which stands at its own place, and the same less the logarithm of its sum of exponentials."""
     part = tl.arange(0, BP)
     there = (w[:, None] < W) & (part[None, :] < P)
     peak = tl.load(peaks + row[:, None] * P + part[None, :], mask=there, other=-float("inf"))
     mass = tl.load(sums + row[:, None] * P + part[None, :], mask=there, other=0.0)
     highest = tl.where(w < W, tl.max(peak, axis=1), 0.0)
     mass = tl.where(w < W, tl.sum(mass * tl.exp(peak - highest[:, None]), axis=1), 1.0)
-    total = tl.load(totals + row, mask=w < W, other=-float("inf"))
+    total = tl.load(totals + own, mask=w < W, other=-float("inf"))
     return total, total - highest - tl.log(mass)
 
 
@@ -80,7 +80,7 @@ def _best_blocks(
 
 @triton.jit
 def _best_pieces(
-    logits, base, chosen, b, w, V,
+    logits, base, chosen, lane, w, V,
     W: tl.constexpr, C: tl.constexpr, NEVER: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
     """The best totals in those blocks and their places, row · V + piece."""
@@ -88,7 +88,8 @@ def _best_pieces(
     parent = tl.maximum(chosen, 0) // BM
     piece = (tl.maximum(chosen, 0) % BM * BLOCK)[:, None] + inside[None, :]
     allowed = (chosen[:, None] >= 0) & (piece >= NEVER) & (piece < V)
-    values = tl.load(logits + (b * W + parent)[:, None] * V + piece, mask=allowed, other=-float("inf")).to(tl.float32)
+    cells = (lane * W + parent)[:, None] * V + piece
+    values = tl.load(logits + cells, mask=allowed, other=-float("inf")).to(tl.float32)
     values = tl.where(allowed, values + _of_rows(base, w, parent)[:, None], -float("inf"))
     values = tl.reshape(values, (BC * BLOCK,))
     places = tl.reshape(parent[:, None] * V + tl.minimum(piece, V - 1), (BC * BLOCK,))
@@ -113,36 +114,37 @@ def _ranks(old, new, k, c, K: tl.constexpr):
 
 
 @triton.jit
-def _follow(origin, goes, parent, rank, b, t, B, ROOM, W: tl.constexpr, BS: tl.constexpr):
+def _follow(origin, goes, parent, rank, lane, t, LANES, ROOM, W: tl.constexpr, BS: tl.constexpr):
     """Who wrote what: each row of the next beam takes over its parent's slots, and the parent's newest."""
     s = tl.arange(0, BS)
-    now, then = (t % 2).to(tl.int64) * B * W, ((t + 1) % 2).to(tl.int64) * B * W
+    now, then = (t % 2).to(tl.int64) * LANES * W, ((t + 1) % 2).to(tl.int64) * LANES * W
     for first in range(0, t + 1, BS):
         slot = first + s
         wanted = goes[:, None] & (slot[None, :] < t)
-        from_row = (now + b * W + parent)[:, None] * ROOM + slot[None, :]
+        from_row = (now + lane * W + parent)[:, None] * ROOM + slot[None, :]
         writer = tl.load(origin + from_row, mask=wanted, other=0)
         writer = tl.where(slot[None, :] == t, parent[:, None], writer)
-        to_row = (then + b * W + rank)[:, None] * ROOM + slot[None, :]
+        to_row = (then + lane * W + rank)[:, None] * ROOM + slot[None, :]
         tl.store(origin + to_row, writer, mask=goes[:, None] & (slot[None, :] <= t))
 
 
 @triton.jit
 def _settle(
-    logits, peaks, sums, maxima, origin, last, totals, done, cap, reach, step, count, left, kept, ended, log,
-    log_scores, weights, B, V, M, P, ROOM, enough,
+    logits, peaks, sums, maxima, origin, owner, last, totals, done, cap, reach, step, count, queue, kept, ended, log,
+    log_scores, weights, B, LANES, V, M, P, ROOM, enough,
     W: tl.constexpr, K: tl.constexpr, C: tl.constexpr, NEVER: tl.constexpr, END: tl.constexpr, BLOCK: tl.constexpr,
     BW: tl.constexpr, BK: tl.constexpr, BC: tl.constexpr, BP: tl.constexpr, BM: tl.constexpr, BS: tl.constexpr,
 ):  # fmt: skip
-    b = tl.program_id(0).to(tl.int64)
+    lane = tl.program_id(0).to(tl.int64)
+    b = tl.load(owner + lane).to(tl.int64)
     if tl.load(done + b) != 0:
         return
     t = tl.load(step + b)
     w, c, k, field = tl.arange(0, BW), tl.arange(0, BC), tl.arange(0, BK), tl.arange(0, 4)
-    row = b * W + w
-    total, base = _brought(peaks, sums, totals, row, w, P, W, BP)
+    row = lane * W + w
+    total, base = _brought(peaks, sums, totals, row, b * W + w, w, P, W, BP)
     chosen = _best_blocks(maxima, base, row, w, M, W, C, BW, BC, BM)
-    found, where = _best_pieces(logits, base, chosen, b, w, V, W, C, NEVER, BLOCK, BC, BM)
+    found, where = _best_pieces(logits, base, chosen, lane, w, V, W, C, NEVER, BLOCK, BC, BM)
     parent, piece = where // V, where % V
     score = found - _of_rows(tl.where(total > -float("inf"), total, 0.0), w, parent)
     # ends among the first W compete with those kept
@@ -180,11 +182,14 @@ def _settle(
     tl.store(log_scores + line + 2 * B * W, score, mask=goes)
     tl.store(count + b, ends)
     tl.store(step + b, t + 1)
-    if over:
+    if over:  # the sentence that has waited longest takes the lane
         tl.store(done + b, 1)
-        tl.atomic_add(left, -1)
+        tl.atomic_add(queue, -1)
+        following = tl.atomic_add(queue + 1, 1)
+        if following < B:
+            tl.store(owner + lane, following)
     if W > 1:
-        _follow(origin, goes, parent, rank, b, t, B, ROOM, W, BS)
+        _follow(origin, goes, parent, rank, lane, t, LANES, ROOM, W, BS)
 
 
 def _room(count: int) -> int:
@@ -197,9 +202,9 @@ def fits(size: int, pieces: int) -> bool:
 
 
 def settle(logits: Tensor, trellis: Trellis, origin: Tensor, enough: int) -> None:
-    """One step, in place. `origin` [2 n room]: which row of the sentence wrote what each row reads, for even and odd
-    steps in turn."""
-    (sentences, size), keep = trellis.last.shape, trellis.ended_scores.size(1)
+    """One step of every lane, in place. `origin` [2 n room]: which row of the lane wrote what each row reads, for
+    even and odd steps in turn."""
+    (sentences, size, keep, *_), lanes = trellis.extent, len(trellis.owner)
     (rows, pieces), device = logits.shape, logits.device
     blocks, parts = -(-pieces // BLOCK), -(-pieces // CHUNK)
     peaks, sums = torch.empty(2, rows, parts, device=device)
@@ -208,10 +213,11 @@ def settle(logits: Tensor, trellis: Trellis, origin: Tensor, enough: int) -> Non
         logits, peaks, sums, maxima, pieces, blocks, parts, NEVER=NEVER, BLOCK=BLOCK, CHUNK=CHUNK, num_warps=4
     )
     across = triton.next_power_of_2(blocks)
-    _settle[(sentences,)](  # pyright: ignore[reportIndexIssue]
-        logits, peaks, sums, maxima, origin, trellis.last, trellis.totals, trellis.done, trellis.cap, trellis.reach,
-        trellis.step, trellis.count, trellis.left, trellis.ended_scores, trellis.ended, trellis.log,
-        trellis.log.view(torch.float32), trellis.weights, sentences, pieces, blocks, parts, origin.size(2), enough,
+    _settle[(lanes,)](  # pyright: ignore[reportIndexIssue]
+        logits, peaks, sums, maxima, origin, trellis.owner, trellis.last, trellis.totals, trellis.done, trellis.cap,
+        trellis.reach, trellis.step, trellis.count, trellis.queue, trellis.ended_scores, trellis.ended, trellis.log,
+        trellis.log.view(torch.float32), trellis.weights, sentences, lanes, pieces, blocks, parts, origin.size(2),
+        enough,
         W=size, K=keep, C=2 * size, NEVER=NEVER, END=EOS, BLOCK=BLOCK,
         BW=_room(size), BK=_room(keep), BC=_room(2 * size), BP=_room(parts), BM=across, BS=32,
         num_warps=min(16, max(4, _room(size) * across // 512)),

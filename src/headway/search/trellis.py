@@ -1,12 +1,14 @@
 """A beam search as a trellis: which piece followed which row. Texts are read back from it at the end.
 
-All of it lies in one block of memory, so that a search begins and ends with one transfer, and never moves.
+All of it lies in one block of memory, so that a search begins and ends with one transfer, and never moves. Sentences
+are worked on in lanes: a lane whose sentence is done takes the next one that waits, without a word to the host.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -26,37 +28,48 @@ class Extent(NamedTuple):
     sentences: int
     size: int  # rows to a sentence
     keep: int  # outputs to a sentence
-    room: int  # steps
+    room: int  # steps of a sentence
+    lanes: int  # sentences worked on at a time
+
+    @property
+    def queued(self) -> bool:
+        """Whether some sentences must wait for a lane."""
+        return self.lanes < self.sentences
 
 
 class Trellis:
     """Every step's choices, and the best outputs that ended, as places in it."""
 
     def __init__(self, extent: Extent, device: torch.device, pinned: bool = False) -> None:
-        (b, w, k, room), self.extent = extent, extent
-        numbers = 2 * b * w + 5 * b * (k + 1) + 4 + room
+        (b, w, k, room, lanes), self.extent = extent, extent
+        numbers = 2 * b * w + 5 * b * (k + 1) + 4 + lanes + room
         self.opened = numbers  # what an opening writes; the log follows
         self.flat: Int[Tensor, "_"] = torch.zeros(
             numbers + 3 * room * b * w, dtype=torch.int32, device=device, pin_memory=pinned
         )
-        parts = self.flat.split([b * w, b * w, b, b, b, b, b, 4, b * k, 4 * b * k, room, 3 * room * b * w])
+        parts = self.flat.split([b * w, b * w, b, b, b, b, b, 4, b * k, 4 * b * k, lanes, room, 3 * room * b * w])
         self.last: Int[Tensor, "b w"] = parts[0].view(b, w)
         self.totals: Float[Tensor, "b w"] = real(parts[1]).view(b, w)
         self.done: Int[Tensor, "b"] = parts[2]  # 1 at sentences that need no more steps
         self.cap: Int[Tensor, "b"] = parts[3]  # steps each sentence gets
         self.reach: Float[Tensor, "b"] = real(parts[4])  # the most that length can do for a total
-        self.step: Int[Tensor, "b"] = parts[5]
+        self.step: Int[Tensor, "b"] = parts[5]  # pieces written
         self.count: Int[Tensor, "b"] = parts[6]  # outputs that have ended, kept or not
-        self.left: Int[Tensor, "1"] = parts[7][:1]  # sentences that are not done
+        self.queue: Int[Tensor, "2"] = parts[7][:2]  # sentences that are not done, and the next to get a lane
         self.ended_scores: Float[Tensor, "b k"] = real(parts[8]).view(b, k)  # minus infinity: an empty place
         self.ended: Float[Tensor, "b k 4"] = real(parts[9]).view(b, k, 4)  # total, score of the end, step, row
-        self.weights: Float[Tensor, "t"] = real(parts[10])  # what a total of each length is multiplied by
-        self.log: Int[Tensor, "t 3 b w"] = parts[11].view(room, 3, b, w)  # pieces, parents, scores (as bits)
+        self.owner: Int[Tensor, "l"] = parts[10]  # the sentence in each lane
+        self.weights: Float[Tensor, "t"] = real(parts[11])  # what a total of each length is multiplied by
+        self.log: Int[Tensor, "t 3 b w"] = parts[12].view(room, 3, b, w)  # pieces, parents, scores (as bits)
+
+    @property
+    def left(self) -> Int[Tensor, "1"]:
+        return self.queue[:1]
 
     def open(self, caps: Int[Tensor, "m"], search: Beam) -> None:
         """Nothing written; sentences beyond those with a cap are done before they begin."""
-        count, room = len(caps), self.extent.room
-        self.weights.copy_(torch.tensor([length_weight(length, search.alpha) for length in range(1, room + 1)]))
+        count, room, lanes = len(caps), self.extent.room, self.extent.lanes
+        self.weights.copy_(length_weights(room, search.alpha))
         self.last.fill_(BOS)
         self.totals.fill_(-math.inf)
         self.totals[:, 0] = 0.0
@@ -65,59 +78,80 @@ class Trellis:
         self.reach.copy_(self.weights[self.cap.long() - 1])
         for number in (self.step, self.count, self.ended):
             number.zero_()
-        self.left.fill_(count)
+        self.owner.copy_(torch.arange(lanes))
+        self.queue.copy_(torch.tensor([count, lanes]))
         self.ended_scores.fill_(-math.inf)
 
     def restart(self, opening: Trellis) -> None:
         """Take over another's beginning; the steps themselves will be written anew."""
         self.flat[: self.opened].copy_(opening.flat[: self.opened], non_blocking=True)
 
-    def copy_steps(self, other: Trellis, steps: int) -> None:
-        """Take over what another has after so many steps."""
-        used = self.opened + steps * self.log.stride(0)
+    def copy_log(self, other: Trellis, steps: int) -> None:
+        """Take over what another has, and its log of so many steps."""
+        used = self.opened + min(steps, self.extent.room) * self.log.stride(0)
         self.flat[:used].copy_(other.flat[:used])
 
-    def advance(self, logits: Float[Tensor, "n v"], search: Beam) -> Int[Tensor, "b w"]:
-        """One step, in place; the row that each row now continues. The same rules as `Beam.settle`."""
-        size, over = search.size, self.done != 0
-        found = best_continuations(logits, self.totals, 2 * size)
+    def copy(self) -> Trellis:
+        """On the host, in memory of its own."""
+        twin = Trellis(self.extent, torch.device("cpu"))
+        twin.flat.copy_(self.flat)
+        return twin
+
+    def advance(self, logits: Float[Tensor, "n v"], search: Beam) -> Int[Tensor, "l w"]:
+        """One step of every lane, in place; the row that each row now continues. The same rules as `Beam.settle`."""
+        size, at = search.size, self.owner.long()
+        over, step = self.done[at] != 0, self.step[at]
+        found = best_continuations(logits, self.totals[at], 2 * size)
         ends = found.pieces == EOS
         open_ends = ends[:, :size] & (found.totals[:, :size] > -torch.inf) & ~over[:, None]
-        self.collect(found.totals[:, :size], found.scores[:, :size], found.parents[:, :size], open_ends)
+        self.collect(at, found.totals[:, :size], found.scores[:, :size], found.parents[:, :size], open_ends)
         others = ends.sort(dim=1, stable=True).indices[:, :size]
         totals, scores, parents, pieces = (x.gather(1, others) for x in found)
-        line = torch.stack([pieces.int(), parents.int(), scores.view(torch.int32)])
-        self.log.index_copy_(0, self.step[:1].long(), line[None])
-        self.step.add_(1)
-        beaten = totals.amax(dim=1) * self.reach <= self.ended_scores[:, -1]
-        self.last.copy_(pieces)
-        self.totals.copy_(torch.where(over[:, None], self.totals, totals))
-        self.done.copy_(over | beaten | (self.count >= search.enough) | (self.step >= self.cap))
-        self.left.copy_(len(self.done) - self.done.sum())
+        self.note(at, over, torch.stack([pieces.int(), parents.int(), scores.view(torch.int32)], dim=1))
+        beaten = totals.amax(dim=1) * self.reach[at] <= self.ended_scores[at, -1]
+        self.last[at] = pieces.int()
+        self.totals[at] = torch.where(over[:, None], self.totals[at], totals)
+        self.step[at] = step + (~over).int()
+        done = over | beaten | (self.count[at] >= search.enough) | (step + 1 >= self.cap[at])
+        self.done[at] = done.int()
+        self.hand_on(done & ~over)
         return parents
 
     def collect(
         self,
-        totals: Float[Tensor, "b w"],
-        scores: Float[Tensor, "b w"],
-        parents: Int[Tensor, "b w"],
-        ends: Bool[Tensor, "b w"],
+        at: Int[Tensor, "l"],
+        totals: Float[Tensor, "l w"],
+        scores: Float[Tensor, "l w"],
+        parents: Int[Tensor, "l w"],
+        ends: Bool[Tensor, "l w"],
     ) -> None:
         """Outputs that end compete with those kept."""
-        step = self.step[:1]
-        normal = (totals * self.weights.index_select(0, step)).masked_fill(~ends, -torch.inf)
+        step = self.step[at].clamp(max=self.extent.room - 1)[:, None]
+        normal = (totals * self.weights[step]).masked_fill(~ends, -torch.inf)
         places = torch.stack([totals, scores, step.expand_as(parents).to(totals), parents.to(totals)], dim=-1)
-        kept, index = torch.cat([self.ended_scores, normal], dim=1).topk(self.ended_scores.size(1), dim=1)
-        both = torch.cat([self.ended, places], dim=1)
-        self.ended_scores.copy_(kept)
-        self.ended.copy_(both.gather(1, index[..., None].expand(-1, -1, 4)))
-        self.count.add_(ends.sum(dim=1))
+        kept, index = torch.cat([self.ended_scores[at], normal], dim=1).topk(self.extent.keep, dim=1)
+        both = torch.cat([self.ended[at], places], dim=1)
+        self.ended_scores[at] = kept
+        self.ended[at] = both.gather(1, index[..., None].expand(-1, -1, 4))
+        self.count[at] += ends.sum(dim=1).int()
+
+    def note(self, at: Int[Tensor, "l"], over: Bool[Tensor, "l"], line: Int[Tensor, "l 3 w"]) -> None:
+        """Each sentence has a clock of its own; of one that is done nothing is noted."""
+        when = self.step[at].clamp(max=self.extent.room - 1).long()
+        self.log[when, :, at] = torch.where(over[:, None, None], self.log[when, :, at], line)
+
+    def hand_on(self, free: Bool[Tensor, "l"]) -> None:
+        """Lanes whose sentence has just been done go to those that wait, in their order."""
+        following = self.queue[1] + free.cumsum(dim=0) - 1
+        self.owner.copy_(torch.where(free & (following < self.extent.sentences), following, self.owner))
+        count = free.sum()
+        self.queue.add_(torch.stack([-count, count]))
 
     # ------------------------------------------------------------ reading back, on the host
 
-    def hypotheses(self, count: int, steps: int) -> list[list[Hypothesis]]:
+    def hypotheses(self, count: int) -> list[list[Hypothesis]]:
         """The outputs of the first `count` sentences; where too few have ended, rows that the cap has cut."""
-        chosen = self.outputs(count, steps)
+        chosen = self.outputs(count)
         longest = int(chosen.lengths.max())
         log = self.log[:longest, :, :count].numpy()
         path = walk(log[:, 1], chosen.lengths, chosen.rows)
@@ -131,7 +165,7 @@ class Trellis:
             list(lines(*of_one)) or [NOTHING] for of_one in zip(*(column.tolist() for column in columns), strict=True)
         ]
 
-    def outputs(self, count: int, steps: int) -> Outputs:
+    def outputs(self, count: int) -> Outputs:
         """First those that ended, the best first, then the best rows that did not."""
         kept, ended = self.ended_scores[:count].numpy(), self.ended[:count].numpy()
         finished = kept > -np.inf
@@ -139,7 +173,7 @@ class Trellis:
         place = np.arange(kept.shape[1]) - finished.sum(axis=1, keepdims=True)  # among the rows that did not end
         cut = np.take_along_axis(np.argsort(-totals, axis=1, kind="stable"), place.clip(0), axis=1)
         cut_totals = np.take_along_axis(totals, cut, axis=1)
-        cut_lengths = np.minimum(self.cap[:count].numpy(), steps)[:, None]
+        cut_lengths = self.step[:count].numpy()[:, None]
         cut_scores = cut_totals * self.weights.numpy()[cut_lengths - 1]
         return Outputs(
             scores=np.where(finished, kept, cut_scores),
@@ -160,6 +194,11 @@ class Outputs(NamedTuple):
     lengths: np.ndarray
     rows: np.ndarray  # where the last piece stands
     finished: np.ndarray
+
+
+@cache
+def length_weights(room: int, alpha: float) -> Float[Tensor, "t"]:
+    return torch.tensor([length_weight(length, alpha) for length in range(1, room + 1)])
 
 
 def real(numbers: Int[Tensor, "_"]) -> Float[Tensor, "_"]:

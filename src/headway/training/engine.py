@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import UsageError
-from headway.numerics.graph import Graph
+from headway.numerics.graph import Graph, record_onto
 from headway.training.carried import put_back, untouched
 from headway.training.optimiser import Update, set_rate
 from headway.training.task import Batch
@@ -162,7 +162,7 @@ class CapturedEngine(Engine):
             work()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.recordings.pool):
+        with record_onto(graph, self.recordings.pool):
             outputs = work()
         self.recordings.pool = self.recordings.pool or graph.pool()
         return Recording(graph, outputs=outputs)
@@ -180,7 +180,7 @@ class CapturedEngine(Engine):
     def record_update(self) -> Recording:
         """Recording does not run anything, so no trial run is made: it would change the weights."""
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.recordings.pool):
+        with record_onto(graph, self.recordings.pool):
             outputs = super().apply()
         return Recording(graph, outputs=outputs)
 

@@ -42,14 +42,15 @@ def _join(
 
 @triton.jit
 def _enter(
-    last, step, table, places, summed, normed, gain, bias, scale, epsilon, BEAM, D,
+    last, step, owner, table, places, summed, normed, gain, bias, scale, epsilon, BEAM, D,
     NORMED: tl.constexpr, CENTRED: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     i = tl.arange(0, BD)
     inside = i < D
-    piece = tl.load(last + row).to(tl.int64)
-    place = tl.load(step + row // BEAM).to(tl.int64)
+    sentence = tl.load(owner + row // BEAM).to(tl.int64)
+    piece = tl.load(last + sentence * BEAM + row % BEAM).to(tl.int64)
+    place = tl.load(step + sentence).to(tl.int64)
     x = tl.load(table + piece * D + i, mask=inside, other=0.0).to(tl.float32) * scale
     x = x + tl.load(places + place * D + i, mask=inside, other=0.0).to(tl.float32)
     tl.store(summed + row * D + i, x.to(summed.dtype.element_ty), mask=inside)
@@ -83,15 +84,18 @@ def join(stream: Tensor, new: Tensor, weight: float, norm: Norm, summed: bool) -
     return total, normed
 
 
-def enter(last: Tensor, step: Tensor, table: Tensor, scale: float, places: Tensor, norm: Norm) -> tuple[Tensor, Tensor]:
-    """scale · table[last] + places[step], and its norm if there is one. `last` [b w], `step` [b]."""
-    rows, width = last.numel(), table.size(1)
+def enter(
+    last: Tensor, step: Tensor, owner: Tensor, table: Tensor, scale: float, places: Tensor, norm: Norm
+) -> tuple[Tensor, Tensor]:
+    """scale · table[last] + places[step], and its norm if there is one. `last` [b w], `step` [b], `owner` [l]."""
+    beam, width = last.size(1), table.size(1)
+    rows = len(owner) * beam
     summed = torch.empty(rows, width, dtype=table.dtype, device=table.device)
     normed = summed if norm is None else torch.empty_like(summed)
     gain, bias, epsilon = _numbers(norm, table)
     block = triton.next_power_of_2(width)
     _enter[(rows,)](  # pyright: ignore[reportIndexIssue]
-        last, step, table, places, summed, normed, gain, bias, scale, epsilon, rows // step.numel(), width,
+        last, step, owner, table, places, summed, normed, gain, bias, scale, epsilon, beam, width,
         NORMED=norm is not None, CENTRED=isinstance(norm, Layer), BD=block, num_warps=_warps(block),
     )  # fmt: skip
     return summed, normed

@@ -14,13 +14,13 @@ from torch import Tensor
 
 @triton.jit
 def _own(
-    qkv, k_at, v_at, origin, step, out, BEAM, H, GROUPS, ROWS, ROOM, scale,
+    qkv, k_at, v_at, origin, owner, step, out, BEAM, H, GROUPS, ROWS, ROOM, scale,
     FOLLOW: tl.constexpr, BS: tl.constexpr, E: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     row, head = program // H, program % H
-    sentence = row // BEAM
-    pos = tl.load(step + sentence)
+    lane = row // BEAM
+    pos = tl.load(step + tl.load(owner + lane))
     s, e = tl.arange(0, BS), tl.arange(0, E)
     key_heads = H // GROUPS
     key_head = head // GROUPS
@@ -42,7 +42,7 @@ def _own(
         written = slot < pos
         writer = row + tl.zeros([BS], dtype=tl.int64)
         if FOLLOW:
-            writer = sentence * BEAM + tl.load(table + slot, mask=written, other=0)
+            writer = lane * BEAM + tl.load(table + slot, mask=written, other=0)
         places = ((writer * key_heads + key_head) * ROOM + slot)[:, None] * E + e[None, :]
         k = tl.load(k_at + places, mask=written[:, None], other=0.0).to(tl.float32)
         v = tl.load(v_at + places, mask=written[:, None], other=0.0).to(tl.float32)
@@ -57,17 +57,18 @@ def _own(
 
 
 def own_attention(
-    qkv: Tensor, cache: Tensor, origin: Tensor, step: Tensor, heads: int, beam: int, scale: float
+    qkv: Tensor, cache: Tensor, origin: Tensor, owner: Tensor, step: Tensor, heads: int, scale: float
 ) -> Tensor:
     """Write this step's keys and values of every row, and look at all it has written.
 
-    `qkv` [n (h + 2g)·e]; `cache` [2 n g room e]; `step` [b] is the slot of each sentence's rows. Of earlier slots,
-    row i reads slot s as the sentence's row `origin[step % 2, i, s]` wrote it.
+    `qkv` [n (h + 2g)·e]; `cache` [2 n g room e]; `owner` [l] is the sentence of each lane of rows, and `step` [b] the
+    slot of each sentence. Of earlier slots, row i reads slot s as the lane's row `origin[step % 2, i, s]` wrote it.
     """
     _, rows, key_heads, room, width = cache.shape
+    beam = rows // len(owner)
     out = torch.empty(rows, heads * width, dtype=qkv.dtype, device=qkv.device)
     _own[(rows * heads,)](  # pyright: ignore[reportIndexIssue]
-        qkv, cache[0], cache[1], origin, step, out, beam, heads, heads // key_heads, rows, room, scale,
+        qkv, cache[0], cache[1], origin, owner, step, out, beam, heads, heads // key_heads, rows, room, scale,
         FOLLOW=beam > 1, BS=32, E=width, num_warps=2,
     )  # fmt: skip
     return out
@@ -75,14 +76,15 @@ def own_attention(
 
 @triton.jit
 def _source(
-    q_at, keys, real, out, BEAM, H, GROUPS, S, scale,
+    q_at, keys, real, owner, out, BEAM, H, GROUPS, S, scale,
     BQ: tl.constexpr, BS: tl.constexpr, E: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
-    sentence, head = program // H, program % H
+    lane, head = program // H, program % H
+    sentence = tl.load(owner + lane).to(tl.int64)
     i, s, e = tl.arange(0, BQ), tl.arange(0, BS), tl.arange(0, E)
     key_width = H // GROUPS * E
-    queries = ((sentence * BEAM + i[:, None]) * H + head) * E + e[None, :]
+    queries = ((lane * BEAM + i[:, None]) * H + head) * E + e[None, :]
     q = tl.load(q_at + queries, mask=i[:, None] < BEAM, other=0.0)
     k_at = keys + sentence * S * 2 * key_width + head // GROUPS * E
     best = tl.full([BQ], float("-inf"), dtype=tl.float32)
@@ -106,18 +108,19 @@ def _source(
     tl.store(out + queries, found, mask=i[:, None] < BEAM)
 
 
-def source_attention(q: Tensor, keys: Tensor, real: Tensor, heads: int, scale: float) -> Tensor:
-    """Every row looks at its sentence's source, which is read once for all of its rows.
+def source_attention(q: Tensor, keys: Tensor, real: Tensor, owner: Tensor, heads: int, scale: float) -> Tensor:
+    """Every row looks at the source of its lane's sentence, which is read once for all of the lane's rows.
 
-    `q` [n h·e]; `keys` [b s 2·g·e], keys and then values; `real` [b s], true at the first place of every sentence.
+    `q` [n h·e]; `keys` [b s 2·g·e], keys and then values; `real` [b s], true at the first place of every sentence;
+    `owner` [l].
     """
     rows, width = q.size(0), q.size(1) // heads
-    sentences, length, both = keys.shape
-    beam = rows // sentences
+    (_, length, both), lanes = keys.shape, len(owner)
+    beam = rows // lanes
     block = min(64, max(16, triton.next_power_of_2(length)))
     out = torch.empty_like(q)
-    _source[(sentences * heads,)](  # pyright: ignore[reportIndexIssue]
-        q, keys, real, out, beam, heads, heads * width * 2 // both, length, scale,
+    _source[(lanes * heads,)](  # pyright: ignore[reportIndexIssue]
+        q, keys, real, owner, out, beam, heads, heads * width * 2 // both, length, scale,
         BQ=max(16, triton.next_power_of_2(beam)), BS=block, E=width,
         num_warps=2 if block <= 32 else 4, num_stages=1 if length <= block else 2,
     )  # fmt: skip
