@@ -176,10 +176,7 @@ ROWS: dict[str, Row] = {
     "wnut-tener": entities("tener", "wnut17/", ("train.conll", "dev.conll", "test.conll")),
     "wnut-vanilla": entities("vanilla", "wnut17/", ("train.conll", "dev.conll", "test.conll")),
     "parts-of-speech": Row("tagging-words", EWT[:1], EWT[1:], (EWT[1:],), "accuracy", "93"),
-    "sst2": Row(
-        "classification", SST[:1], SST[1:2], (SST[1:2], SST[2:]), "accuracy", "80",
-        {"task.label_until": '""', "training.epochs": 20},
-    ),
+    "sst2": Row("sentiment", SST[:1], SST[1:2], (SST[1:2], SST[2:]), "accuracy", "80"),
     "trec": Row(
         "classification", ("trec-questions/train.txt",), (), (("trec-questions/test.txt",),), "accuracy", "88"
     ),

@@ -13,7 +13,7 @@ from headway.parts.kernels import gathering
 from headway.parts.norms import RMSNorm
 from headway.parts.positions import Learned
 from headway.parts.residuals import Pre
-from headway.search import Beam, Limits
+from headway.search import Beam, Limits, captured
 from headway.search.captured import CapturedBeam, LeanWriter, MakeWriter, leanest_writer, model_writer
 from headway.text.vocabulary import EOS, PAD
 
@@ -111,3 +111,23 @@ def test_recorded_beam_equals_plain_beam(design: EncoderDecoderDesign, size: int
         for plain, ours in zip(search(model, source), recorded(source), strict=True):
             assert [one.ids for one in plain] == [one.ids for one in ours]
             assert [one.score for one in plain] == pytest.approx([one.score for one in ours], rel=1e-4, abs=1e-3)
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_lane_goes_to_the_next_sentence_that_waits(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Twenty sentences of different length in four lanes: each ends as if it had been alone."""
+    torch.manual_seed(0)
+    model = DESIGN.build(200).cuda().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    monkeypatch.setattr(captured, "MOST_ROWS", 4 * size)
+    search = Beam(size=size, limits=Limits(ratio=1.0, extra=8))
+    recorded, source = CapturedBeam(model, search), torch.randint(4, 200, (20, 30))
+    for row in range(20):
+        source[row, 30 - row :], source[row, 29 - row] = PAD, EOS
+    assert captured.room_for(source, search.limits).extent(search).lanes == 4
+    plain = search(model, source.cuda())
+    for _ in range(2):  # the second time everything has been used before
+        for one, ours in zip(plain, recorded(source), strict=True):
+            assert one[0].ids == ours[0].ids and one[0].score == pytest.approx(ours[0].score, rel=1e-4, abs=1e-3)

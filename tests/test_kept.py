@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headway import Translator
 from headway.errors import UsageError
 from headway.glossary import Glossary
-from headway.kept import Span, compiled, hidden, lost, phrases_of, pieces, spans_of, unbroken
+from headway.kept import Span, compiled, hidden, lost, phrases_of, pieces, seam, spans_of, unbroken
 from headway.search import Limits
 from headway.text.sentences import sentences
 from headway.text.tokenizer import Characters, Subword, Tokenizer, Words
@@ -157,6 +157,15 @@ def test_a_long_line_is_not_cut_within_a_span(translator: Translator) -> None:
     for line in (f"The dog runs. A man {code} sits. " * 4, f"the dog {code} " * 6):
         one = translator([line], keep=[CODE], split=True)[0]
         assert not one.lost and one.text.count(code) >= line.count(code)
+
+
+def test_a_text_without_spaces_is_cut_beside_its_spans() -> None:
+    """At the place nearest to the middle where none is open."""
+    text = "猫狗鸟``code(x)``鱼"
+    spans = spans_of(text, compiled([CODE]))
+    assert seam(len(text), spans) == text.index("``") and seam(len(text), []) == len(text) // 2
+    assert seam(8, [Span(0, 4, "abcd", False), Span(4, 8, "efgh", True)]) == 4  # between two of them
+    assert seam(8, [Span(0, 8, "abcdefgh", False)]) == 4  # nowhere else
 
 
 def test_what_has_no_room_is_named(translator: Translator) -> None:

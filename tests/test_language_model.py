@@ -210,7 +210,7 @@ def test_a_rehearsal_leaves_no_memory(tmp_path: Path) -> None:
     """A budget in minutes is tried out first; the run then begins as if it had not been."""
     run = trainer(tmp_path, counting(40), XL)
     rehearse(run.job)
-    assert run.job.engine.carried["length"].tolist() == [0] * run.task.size.rows  # pyright: ignore
+    assert run.job.engine.carried["length"].tolist() == [[0] * run.task.size.rows]  # pyright: ignore
 
 
 def test_the_recipes_are_sound_and_memory_adds_no_weights() -> None:

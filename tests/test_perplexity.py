@@ -130,7 +130,7 @@ def test_the_carried_memory_is_the_memory() -> None:
         )
         total, _, count = objective(ids[:, :-1], ids[:, 1:], torch.arange(3), torch.full((3,), number == 0))
         assert count == 12 and torch.allclose(total, expected, rtol=1e-6)
-    assert objective.carried["length"].tolist() == [6, 6, 6]
+    assert objective.carried["length"].tolist() == [[6, 6, 6]]
 
 
 def test_a_fresh_row_forgets_and_the_others_do_not() -> None:
@@ -169,11 +169,11 @@ def test_two_readings_remember_each_its_own() -> None:
     for number, ids in enumerate(segments(3, 5, 3)):
         batch = ids[:, :-1], ids[:, 1:], torch.arange(3), torch.full((3,), number == 0)
         assert torch.allclose(once(*batch)[0], twice(*batch)[0], rtol=1e-6)
-    first, second = twice.carried["vectors"].chunk(2, dim=1)
-    assert torch.allclose(first, second) and torch.allclose(first, once.carried["vectors"])
+    first, second = twice.carried["vectors"].unbind(1)
+    assert torch.allclose(first, second) and torch.allclose(first, once.carried["vectors"][:, 0])
     hidden = Remembering(net, Lesson(word_dropout=0.5, agreement=5.0), rows=3)
     total, nll, _ = hidden(*batch)
-    first, second = hidden.carried["vectors"].chunk(2, dim=1)
+    first, second = hidden.carried["vectors"].unbind(1)
     assert not torch.equal(first, second) and total > nll
 
 

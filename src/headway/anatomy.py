@@ -19,7 +19,7 @@ from headway.architecture import Design, EncoderDecoderDesign
 from headway.classifiers import TextClassifier, WordClassifier
 from headway.models import EncoderDecoder, LanguageModel, TextEncoder
 from headway.parts.attention import Attention
-from headway.parts.embedding import Embedding
+from headway.parts.embedding import Embedding, PairedEmbedding
 from headway.parts.heads.pooling import AttentionVector, FirstVector, MeanVector
 from headway.parts.heads.tags import CrfHead
 from headway.parts.positions import Positions
@@ -189,6 +189,9 @@ def tower(design: Design, name: str, stack: Stack, embedding: Embedding, time: s
     scale = f" × {embedding.scale:.4g}" if embedding.scale != 1 else ""
     shape = f"{embedding.num_embeddings:,} × {design.width:,}{scale}"
     bottom = [Box("embedding", shape, embedding.weight.numel())]
+    if isinstance(embedding, PairedEmbedding):
+        places = embedding.pairs.num_embeddings
+        bottom.append(Box("add pairs of neighbours", f"{places:,} × {design.width:,}", size_of(embedding.pairs)))
     if not any(acts(layer) for layer in block.modules()) and type(stack.positions) is not Positions:
         bottom.append(Box(f"add {design.positions.kind} positions", "", size_of(stack.positions)))
     layer = boxes(inside, f"{layers} × {name} {size_of(block):,}")

@@ -41,7 +41,8 @@ from headway.translation import Translation, joined
 
 WINDOW = {"cpu": 2000, "cuda": 16_000, "mps": 4000}  # lines sorted and packed together when translating a stream
 PACK_TOKENS = {"cpu": 2048, "cuda": 32_768, "mps": 8192}
-PACK_ROWS = {"cpu": 64, "cuda": 4096, "mps": 256}  # on a GPU most of them wait for a lane
+PACK_ROWS = {"cpu": 64, "cuda": 1024, "mps": 256}
+QUEUE = {"cuda": 4}  # so many times as much in a search whose sentences can wait for a lane
 MBR_SAMPLES = 16
 INSISTING_BEAM = 10  # at least; a narrower one says the spans too soon
 
@@ -77,6 +78,12 @@ class Manner:
     @cached_property
     def patterns(self) -> list[re.Pattern[str]]:
         return kept.compiled(self.keep)
+
+    @property
+    def plain(self) -> bool:
+        """Whether a beam is all that is asked for."""
+        asked = (self.temperature, self.best, self.no_repeat, self.prefix, self.glossary.terms, self.keep)
+        return not any((*asked, self.limits.shortest, self.limits.shortest_ratio))
 
     def search(self) -> Search:
         if self.temperature > 0:
@@ -219,7 +226,8 @@ class Translator:
             return [replace(part, ids=[*part.ids[: longest - 1], EOS])] if len(part.ids) > longest else [part]
         middle, free = len(part.text) // 2, kept.hidden(part.text, part.spans)
         before, after = free.rfind(" ", 1, middle), free.find(" ", middle)
-        at = max((place for place in (before, after) if place > 0), key=lambda p: -abs(p - middle), default=middle)
+        spaces = [place for place in (before, after) if place > 0] or [kept.seam(len(part.text), part.spans)]
+        at = min(spaces, key=lambda place: abs(place - middle))
         halves = (part.text[:at], part.text[at:].lstrip())
         return [small for half in halves if half for small in self.fitting(self.part(half, how), longest, how)]
 
@@ -246,7 +254,8 @@ class Translator:
     def parts(self, parts: list[Part], how: Manner) -> list[Translation]:
         done: list[Translation | None] = [None] * len(parts)
         kind = self.device.type
-        batches = list(packs([len(part.ids) for part in parts], PACK_TOKENS[kind], max(1, PACK_ROWS[kind] // how.beam)))
+        rows = PACK_ROWS[kind] * (QUEUE.get(kind, 1) if how.plain and not self.shapes(parts[:1], how) else 1)
+        batches = list(packs([len(part.ids) for part in parts], PACK_TOKENS[kind], max(1, rows // how.beam)))
 
         def work(batch: list[int]) -> None:
             for index, translation in zip(batch, self.batch([parts[i] for i in batch], how), strict=True):
@@ -281,10 +290,13 @@ class Translator:
         short = [place for place, part in enumerate(parts) if any(self.lost(part, one) for one in found[place])]
         forced = {place: part for place in short if (part := self.insisting(parts[place], how)).phrases}
         if forced:
-            again, wider = list(forced.values()), replace(how, beam=max(how.beam, INSISTING_BEAM))
-            outputs = self.decode(self.padded([part.ids for part in again]), again, wider)
-            for place, one in zip(forced, outputs, strict=True):
-                found[place] = one
+            wider = replace(how, beam=max(how.beam, INSISTING_BEAM))
+            places, most = list(forced), max(1, PACK_ROWS[self.device.type] // wider.beam)
+            for some in (places[start : start + most] for start in range(0, len(places), most)):
+                again = [forced[place] for place in some]
+                outputs = self.decode(self.padded([part.ids for part in again]), again, wider)
+                for place, one in zip(some, outputs, strict=True):
+                    found[place] = one
         return found
 
     def lost(self, part: Part, hypothesis: Hypothesis) -> list[str]:

@@ -149,12 +149,14 @@ def read_model(folder: Path, quick: bool = False) -> ModelFiles:
 
 
 def _stamp(folder: Path) -> tuple[int, ...]:
-    """Changes whenever a model is published."""
+    """Changes whenever a model is published. The facts are moved last, so they are looked at last: a move that ends
+    between the two looks is seen by the second."""
+    moving = _is_moving(folder)
     try:
         facts = os.stat(folder / FACTS)
     except OSError:
         return ()
-    return facts.st_ino, facts.st_mtime_ns, facts.st_size, _is_moving(folder)
+    return facts.st_ino, facts.st_mtime_ns, facts.st_size, moving
 
 
 def _is_moving(folder: Path) -> bool:

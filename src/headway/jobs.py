@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from headway.api import Translator
+from headway.api import WINDOW, Translator
 from headway.data.formats import count_lines
 from headway.data.formats import lines as read_lines
 from headway.errors import UsageError
@@ -88,10 +88,11 @@ def translate_lines(translator: Translator, files: Files, manner: dict[str, Any]
     """Translate everything; a sentence about what a person should know, or nothing."""
     unsure = runaway = lacking = done = 0
     with ExitStack() as stack:
-        out, done = opened(files, columns, translator.window, stack)
+        window_size = translator.window if files.input else min(translator.window, WINDOW["cpu"])  # a pipe waits for us
+        out, done = opened(files, columns, window_size, stack)
         source = islice(files.lines(), done, None)
         progress = stack.enter_context(shown(files.total(), done))
-        while window := list(islice(source, translator.window)):
+        while window := list(islice(source, window_size)):
             for translation in translator.translate(window, **manner):
                 unsure += translation.confidence < columns.confidence
                 runaway += translation.looping or not translation.finished

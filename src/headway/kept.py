@@ -75,6 +75,13 @@ def unbroken(cuts: Iterable[tuple[str, str]], spans: Sequence[Span]) -> list[tup
     return found
 
 
+def seam(length: int, spans: Sequence[Span]) -> int:
+    """The place nearest to the middle of a text at which no span is cut; the middle, if there is none."""
+    middle = length // 2
+    places = (place for away in range(middle) for place in (middle - away, middle + away) if place < length)
+    return next((place for place in places if not any(one.start < place < one.end for one in spans)), middle)
+
+
 def lost(wanted: Iterable[str], text: str) -> list[str]:
     """Those that a text lacks, each as often as it is wanted. A place in the text serves one of them, the longest."""
     missing: list[str] = []

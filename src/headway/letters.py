@@ -96,7 +96,7 @@ class LetterTransformer:
     def build(self, design: TextEncoderDesign, letters: int) -> LetterEncoder:
         small = replace(
             design, width=self.width, heads=self.heads, key_heads=None, head_width=None, layers=self.layers,
-            feed_forward=Relu(width=2 * self.width), longest=max(self.longest, 1),
+            feed_forward=Relu(width=2 * self.width), longest=max(self.longest, 1), pairs=0,
         )  # fmt: skip
         encoder = LetterEncoder(Everywhere(small.build(letters)), self.width, design.width)
         nn.init.xavier_uniform_(encoder.out.weight)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
 import torch
+
+ONE_AT_A_TIME = Lock()  # all recordings of a process share a stream and an allocator
 
 
 @runtime_checkable
@@ -20,11 +23,12 @@ class Graph(Protocol):
 @contextmanager
 def record_onto(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
     """Record what this thread launches. Nothing old is thrown away meanwhile: a graph that dies spoils the record."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-            yield
-    finally:
-        if collecting:
-            gc.enable()
+    with ONE_AT_A_TIME:
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+                yield
+        finally:
+            if collecting:
+                gc.enable()

@@ -35,7 +35,7 @@ MOST_QUEUED = 4096  # sentences, waiting or not
 MOST_SLOTS = 128  # longer outputs move their keys
 LOOK_EVERY = 2  # steps between two looks at the device, each of which sees what was before the last
 SMALLEST = 16  # lengths are rounded up to multiples of this
-LEAST_FREE = 0.25  # of the card's memory, before old recordings are forgotten
+LEAST_FREE, FEW = 0.25, 4  # of the card's memory, before recordings are forgotten; so many are always kept
 
 
 @dataclass(frozen=True)
@@ -246,8 +246,9 @@ class CapturedBeam:
         return self.recordings[shape].run(source)
 
     def recorded(self, shape: Shape) -> Recording:
-        while len(self.recordings) >= self.most or (self.recordings and self.crowded()):
-            self.recordings.pop(next(iter(self.recordings)))  # the oldest: shapes of odd inputs must not pile up
+        if len(self.recordings) >= self.most or (len(self.recordings) >= FEW and self.crowded()):
+            self.recordings.clear()  # shapes of odd inputs must not pile up
+            self.pool = None  # a pool goes with its last graph
         self.pool = self.pool or torch.cuda.graph_pool_handle()
         writer = self.writer(self.model, shape.extent(self.search))
         made = Recording.make(writer, self.search, shape.source, self.model.head.weight.device)

@@ -59,8 +59,9 @@ class Remembering(nn.Module):
         super().__init__()
         self.model, self.lesson, self.rows = model, lesson, rows
         weight, layers = model.embedding.weight, len(model.stack.layers)
-        vectors = weight.detach().new_zeros(layers, rows * lesson.readings, model.memory, weight.size(1))
-        self.carried = {"vectors": vectors, "length": vectors.new_zeros(vectors.size(1), dtype=torch.long)}
+        vectors = weight.detach().new_zeros(layers, lesson.readings, rows, model.memory, weight.size(1))
+        length = vectors.new_zeros(lesson.readings, rows, dtype=torch.long)
+        self.carried = {"vectors": vectors, "length": length}
 
     def forward(
         self,
@@ -70,7 +71,7 @@ class Remembering(nn.Module):
         fresh: Bool[Tensor, "b"],
     ) -> Sums:
         """`rows`: which of the carried rows these are; `fresh`: those that do not go on from anything."""
-        vectors, length = self.carried["vectors"], self.carried["length"]
+        vectors, length = self.carried["vectors"].flatten(1, 2), self.carried["length"].flatten()  # views
         rows = torch.cat([rows + reading * self.rows for reading in range(self.lesson.readings)])
         known = length[rows].masked_fill(fresh.repeat(self.lesson.readings), 0)
         hidden, after = self.model.hidden(self.lesson.inputs(inputs), list(vectors[:, rows].unbind(0)), known)
