@@ -31,6 +31,10 @@ PANELS = {
               "seconds, whole command", r"^(?!.*French)"),
         Panel("Tatoeba English → German", "wall clock, whole command", "dev BLEU", "seconds, whole command"),
     ),
+    "speed.png": (
+        Panel("Fast, default, best", "sentences/s", "BLEU", "sentences/s"),
+        Panel("Fast, default, best", "sentences/s", "chrF", "sentences/s"),
+    ),
 }  # fmt: skip
 
 
@@ -68,8 +72,12 @@ def draw(text: str, panels: tuple[Panel, ...], path: Path) -> None:
             axes.plot(x, y, "s" if PEER in name else "o", color=colour, markersize=8)
             label = "" if name.startswith("the same") else re.split(r"[:,(]", name.replace("headway, ", ""))[0]
             axes.annotate(label, (x, y), (0, 8), textcoords="offset points", ha="center", fontsize=8, color=colour)
+        if panel.unit.endswith("/s"):
+            axes.set_xscale("log")
+            axes.set_xticks([30, 100, 300, 1000], ["30", "100", "300", "1,000"])
+            axes.minorticks_off()
         axes.margins(x=0.25, y=0.2)
-        axes.set(xlabel=panel.unit, ylabel=panel.y, title=panel.section.split(",")[0])
+        axes.set(xlabel=panel.unit, ylabel=panel.y, title=panel.section.removesuffix(", English → French"))
         axes.grid(alpha=0.3)
     save(figure, path)
     print(f"wrote {path}")

@@ -49,6 +49,8 @@ def assert_drawn_from(counts: Tensor, probabilities: Tensor) -> None:
         ({"temperature": 0.5}, lambda p: p**2),
         ({"top_k": 3}, lambda p: torch.where(p >= p.sort().values[-3], p, 0.0)),
         ({"nucleus": 0.7}, lambda p: torch.where(p >= smallest_of_nucleus(p, 0.7), p, 0.0)),
+        ({"least": 0.1}, lambda p: torch.where(p >= 0.1, p, 0.0)),
+        ({"least": 0.9}, lambda p: torch.where(p == p.max(), 1.0, 0.0)),
         ({"nucleus": 0.01}, lambda p: torch.where(p == p.max(), 1.0, 0.0)),
     ],
 )

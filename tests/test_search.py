@@ -311,6 +311,7 @@ def test_a_loop_is_flagged() -> None:
         lambda: Sample(temperature=0.0),
         lambda: Sample(nucleus=0.0),
         lambda: Sample(top_k=-1),
+        lambda: Sample(least=1.0),
         lambda: Sample(count=0),
         lambda: Limits(longest=0),
         lambda: Limits(ratio=float("nan")),

@@ -43,7 +43,7 @@ WINDOW = {"cpu": 2000, "cuda": 16_000, "mps": 4000}  # lines sorted and packed t
 PACK_TOKENS = {"cpu": 2048, "cuda": 32_768, "mps": 8192}
 PACK_ROWS = {"cpu": 64, "cuda": 1024, "mps": 256}
 QUEUE = {"cuda": 4}  # so many times as much in a search whose sentences can wait for a lane
-MBR_SAMPLES = 16
+MBR_SAMPLES, MBR_LEAST = 16, 0.02  # without the unlikeliest pieces samples are better references (docs/results.md)
 INSISTING_BEAM = 10  # at least; a narrower one says the spans too soon
 
 
@@ -322,7 +322,7 @@ class Translator:
         self, source: torch.Tensor, parts: list[Part], found: list[list[Hypothesis]], how: Manner
     ) -> list[list[Hypothesis]]:
         """Choose, of beam and samples that keep the spans, the one most like all samples (minimum Bayes risk, chrF)."""
-        sample = Sample(count=MBR_SAMPLES, seed=how.seed, limits=how.limits)
+        sample = Sample(count=MBR_SAMPLES, least=MBR_LEAST, seed=how.seed, limits=how.limits)
         draws = self.engine.translate(source, sample, self.shapes(parts, how))
         text, chosen = self.tokenizers.target.decode, []
         for part, beam, samples in zip(parts, found, draws, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -28,6 +29,7 @@ class Sample:
     temperature: float = 1.0  # below 1: likely pieces become likelier
     top_k: int = 0  # draw from this many likeliest pieces, 0: from all
     nucleus: float = 1.0  # draw from the fewest pieces that hold this much probability (Holtzman et al. 2020)
+    least: float = 0.0  # draw only from pieces at least so likely, or the likeliest (Hewitt et al. 2022)
     seed: int = 0  # the same seed and batch give the same samples
     alpha: float = 0.6  # how much scores favour long outputs, 0: not at all
     limits: Limits = Limits()  # how long an output may be
@@ -42,6 +44,8 @@ class Sample:
             raise ValueError(f"top_k is {self.top_k}; it must not be negative")
         if not 0 < self.nucleus <= 1:
             raise ValueError(f"nucleus is {self.nucleus}; it must be more than 0 and at most 1")
+        if not 0 <= self.least < 1:
+            raise ValueError(f"least is {self.least}; it must be at least 0 and less than 1")
 
     @torch.inference_mode()
     def __call__(
@@ -67,6 +71,9 @@ class Sample:
         if 0 < self.top_k < scores.size(1):
             lowest = scores.topk(self.top_k, dim=1).values[:, -1:]
             scores = scores.masked_fill(scores < lowest, -torch.inf)
+        if self.least:
+            floor = scores.logsumexp(dim=1, keepdim=True) + math.log(self.least)
+            scores = scores.masked_fill(scores < floor.minimum(scores.amax(dim=1, keepdim=True)), -torch.inf)
         return scores if self.nucleus == 1 else keep_nucleus(scores, self.nucleus)
 
 
