@@ -29,8 +29,8 @@ from headway.engines.build import cpu_flags
 from headway.engines.ctranslate2 import COMPUTE, open_translator
 from headway.models import EncoderDecoder
 from headway.search import Beam, Greedy, Limits
-from headway.text.vocabulary import EOS
-from headway.translating import pad_rows
+from headway.text.vocabulary import EOS, PAD
+from headway.translating import packs, pad_rows
 
 CORES = 2
 BATCHES = {1: 64, 5: 32}  # by beam: sentences in a batch of CTranslate2 and PyTorch, where they are fastest
@@ -122,16 +122,22 @@ def ctranslate2_system(case: Case, folder: Path, precision: Any, name: str) -> S
     return System(name, run(quick), run(wide))
 
 
-def generate_system(case: Case, model: EncoderDecoder) -> System:
+def marian(design: EncoderDecoderDesign, model: EncoderDecoder) -> Any:
+    """The same weights in Hugging Face's own code."""
     from transformers import MarianConfig, MarianMTModel
     from transformers.utils import logging
 
     from headway.exchange.marian import to_marian
 
     logging.set_verbosity_error()
-    state, table = to_marian(case.design, model.state_dict())
+    state, table = to_marian(design, model.state_dict())
     theirs: Any = MarianMTModel(MarianConfig(**table)).eval()
     theirs.load_state_dict(state, strict=False)
+    return theirs
+
+
+def generate_system(case: Case, model: EncoderDecoder) -> System:
+    theirs = marian(case.design, model)
 
     @torch.inference_mode()
     def generate(sentences: list[list[int]], beam: int) -> Any:
@@ -234,30 +240,58 @@ def ratio(found: dict[str, list[float]], precision: str, lower: bool) -> str:
 # ---------------------------------------------------------------- text in, text out
 
 
-def translators(folder: Path) -> Iterator[tuple[str, Callable[[list[str], int], list[str]]]]:
-    """A trained model from raw text to raw text; CTranslate2 gets our tokeniser and its own best settings."""
+TextRun = Callable[[list[str], int], list[str]]
 
-    def ours(translator: Translator) -> Callable[[list[str], int], list[str]]:
-        return lambda lines, beam: [made.text for made in translator.translate(lines, beam=beam)]
 
-    def theirs(translator: Translator, quick: Any, wide: Any) -> Callable[[list[str], int], list[str]]:
-        source, target = translator.tokenizers.source, translator.tokenizers.target
+def our_texts(translator: Translator) -> TextRun:
+    return lambda lines, beam: [made.text for made in translator.translate(lines, beam=beam)]
 
-        def run(lines: list[str], beam: int) -> list[str]:
-            texts = [[str(piece) for piece in source.encode(line)] for line in lines]
-            cap = 2 * max(map(len, texts)) + 20  # ours; without one, a single runaway spoils the score
-            chosen = quick if len(lines) == 1 else wide
-            found = chosen.translate_batch(texts, beam_size=beam, max_batch_size=BATCHES[beam], max_decoding_length=cap)
-            return [target.decode([int(piece) for piece in each.hypotheses[0]]) for each in found]
 
-        return run
+def ctranslate2_texts(translator: Translator, quick: Any, wide: Any) -> TextRun:
+    """With our tokeniser and its own best settings."""
+    source, target = translator.tokenizers.source, translator.tokenizers.target
 
+    def run(lines: list[str], beam: int) -> list[str]:
+        texts = [[str(piece) for piece in source.encode(line)] for line in lines]
+        cap = 2 * max(map(len, texts)) + 20  # ours; without one, a single runaway spoils the score
+        chosen = quick if len(lines) == 1 else wide
+        found = chosen.translate_batch(texts, beam_size=beam, max_batch_size=BATCHES[beam], max_decoding_length=cap)
+        return [target.decode([int(piece) for piece in each.hypotheses[0]]) for each in found]
+
+    return run
+
+
+def generated_texts(translator: Translator) -> TextRun:
+    """With our tokeniser, in batches of 64 of like length."""
+    design = translator.run.model
+    assert isinstance(design, EncoderDecoderDesign)
+    model, tokenizers = marian(design, translator.model), translator.tokenizers
+
+    @torch.inference_mode()
+    def run(lines: list[str], beam: int) -> list[str]:
+        torch.set_num_threads(CORES)
+        texts = [[*tokenizers.source.encode(line), EOS] for line in lines]
+        made = [""] * len(lines)
+        for places in packs([len(text) for text in texts], 1 << 20, 64):
+            source = pad_rows([texts[i] for i in places], "cpu")
+            sizes = {"max_new_tokens": 2 * source.size(1) + 20, "num_beams": beam, "do_sample": False}
+            found = model.generate(source, attention_mask=source.ne(PAD).long(), **sizes)
+            for place, ids in zip(places, found.tolist(), strict=True):
+                made[place] = tokenizers.target.decode([piece for piece in ids if piece > EOS])
+        return made
+
+    return run
+
+
+def translators(folder: Path) -> Iterator[tuple[str, TextRun]]:
+    """A trained model from raw text to raw text."""
     for precision in PRECISIONS:
-        yield f"headway {precision}", ours(Translator.load(folder, "cpu", "native", precision))
+        yield f"headway {precision}", our_texts(Translator.load(folder, "cpu", "native", precision))
     for precision in PRECISIONS:
         base = Translator.load(folder, "cpu", "ctranslate2", precision)
         (made,) = (folder / "cache").glob(f"ctranslate2-{precision}-*")
-        yield f"CTranslate2 {precision}", theirs(base, *both(made, precision))
+        yield f"CTranslate2 {precision}", ctranslate2_texts(base, *both(made, precision))
+    yield "Hugging Face generate", generated_texts(Translator.load(folder, "cpu", "torch"))
 
 
 def text_table(folder: Path, lines: list[str], references: list[str], quick: bool) -> Iterator[str]:
@@ -290,7 +324,7 @@ def bleu(outputs: list[str], references: list[str]) -> str:
     return f"{corpus_bleu(outputs, [references]).score:.2f}"
 
 
-def timed(run: Callable[[list[str], int], list[str]], lines: list[str], beam: int) -> tuple[float, list[str]]:
+def timed(run: TextRun, lines: list[str], beam: int) -> tuple[float, list[str]]:
     begun = Clock.now()
     made = run(lines, beam)
     return Clock.now() - begun, made
