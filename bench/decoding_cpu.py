@@ -27,6 +27,7 @@ from headway.architecture import EncoderDecoderDesign
 from headway.engines import Engine, choose, translate_all
 from headway.engines.build import cpu_flags
 from headway.engines.ctranslate2 import COMPUTE, open_translator
+from headway.engines.job import SENTENCES
 from headway.models import EncoderDecoder
 from headway.search import Beam, Greedy, Limits
 from headway.text.vocabulary import EOS, PAD
@@ -34,7 +35,6 @@ from headway.translating import packs, pad_rows
 
 CORES = 2
 BATCHES = {1: 64, 5: 32}  # by beam: sentences in a batch of CTranslate2 and PyTorch, where they are fastest
-SMALL = 24  # sentences in a batch of ours
 PRECISIONS = ("int8", "fp32")
 
 
@@ -94,7 +94,7 @@ def engine_system(case: Case, engine: Engine, name: str, slow: bool = False) -> 
         return engine.translate(pad_rows(sentences, "cpu"), case.search(beam))
 
     def many(sentences: list[list[int]], beam: int) -> Any:
-        return translate_all(engine, sentences, case.search(beam), rows=BATCHES[1] if slow else SMALL)
+        return translate_all(engine, sentences, case.search(beam), rows=BATCHES[1] if slow else SENTENCES)
 
     return System(name, single, many, CORES if slow else 1, slow)
 

@@ -12,14 +12,13 @@ row: translators change some spans, too, and what they change costs BLEU when it
 from __future__ import annotations
 
 import argparse
-import lzma
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.recipes import file, read
 from headway import Translator
 from headway.kept import compiled, lost, spans_of
 from headway.metrics import choose, measure
@@ -39,16 +38,9 @@ class Pair(NamedTuple):
     spans: list[str]
 
 
-def table(given: Path | None) -> Path:
-    """The file that was named, or the one of the corpora, packed or not."""
-    path = given or Path(os.environ.get("HEADWAY_DATA", "corpora")) / "python-docs-en-zh" / "dev.tsv"
-    return path if path.exists() else path.with_name(f"{path.name}.xz")
-
-
-def read(path: Path, keep: Sequence[str], longest: int) -> Iterator[Pair]:
-    content = path.read_bytes()
+def marked(name: str, keep: Sequence[str], longest: int) -> Iterator[Pair]:
     patterns = compiled(keep)
-    for line in (lzma.decompress(content) if path.suffix == ".xz" else content).decode("utf-8").split("\n"):
+    for line in read(name).split("\n"):
         source, reference, *_ = [*line.split("\t"), ""]
         if source.strip() and len(source) <= longest:
             yield Pair(source, reference, [span.text for span in spans_of(source, patterns)])
@@ -75,8 +67,8 @@ def share(part: int, whole: int) -> str:
 
 
 def rows(translator: Translator, pairs: list[Pair], keep: Sequence[str], beam: int) -> Iterator[str]:
-    marked = sum(bool(pair.spans) for pair in pairs)
-    yield f"{len(pairs)} lines, {marked} with {sum(len(pair.spans) for pair in pairs)} spans; beam {beam}"
+    many = sum(bool(pair.spans) for pair in pairs)
+    yield f"{len(pairs)} lines, {many} with {sum(len(pair.spans) for pair in pairs)} spans; beam {beam}"
     yield ""
     yield "| | lines with every span | spans | in excess | BLEU | chrF | seconds |"
     yield "|---|---|---|---|---|---|---|"
@@ -90,7 +82,7 @@ def rows(translator: Translator, pairs: list[Pair], keep: Sequence[str], beam: i
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path, help="a trained model's folder")
-    parser.add_argument("table", type=Path, nargs="?", help="English and Chinese in columns")
+    parser.add_argument("table", nargs="?", default="python-docs-en-zh/dev.tsv", help="English and Chinese in columns")
     parser.add_argument("--emphasis", action="store_true", help="keep *...* too; translators often do not")
     parser.add_argument("--lines", type=int, help="only the first lines")
     parser.add_argument("--longest", type=int, default=10_000, help="leave out sources of more characters")
@@ -100,10 +92,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the table here, too")
     given = parser.parse_args()
     keep = (*KEEP, EMPHASIS) if given.emphasis else KEEP
-    path = table(given.table)
-    if not path.exists():
-        parser.error(f"{path}: no such file; name a table, or the folder of corpora with HEADWAY_DATA")
-    pairs = list(read(path, keep, given.longest))[: given.lines]
+    if not file(given.table).exists():
+        parser.error(f"{file(given.table)}: no such file; name a table, or the folder of corpora with HEADWAY_DATA")
+    pairs = list(marked(given.table, keep, given.longest))[: given.lines]
     lines = []
     for line in rows(Translator.load(given.model, given.device, given.engine), pairs, keep, given.beam):
         print(line, flush=True)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pictures import shrink
+
 from headway.pages import PALETTE
 from headway.plots import new_figure, save
 
@@ -80,6 +82,7 @@ def draw(text: str, panels: tuple[Panel, ...], path: Path) -> None:
         axes.set(xlabel=panel.unit, ylabel=panel.y, title=panel.section.removesuffix(", English → French"))
         axes.grid(alpha=0.3)
     save(figure, path)
+    shrink(path, path)
     print(f"wrote {path}")
 
 

@@ -14,11 +14,15 @@ HERE = Path(__file__).resolve().parent / "pictures"
 COLOURS = 256  # enough for charts, and half of the bytes
 
 
+def shrink(path: Path, to: Path) -> None:
+    Image.open(path).convert("RGB").quantize(COLOURS).save(to, optimize=True)
+
+
 def main(folder: Path) -> None:
     places = Places(folder)
     HERE.mkdir(exist_ok=True)
     for path in draw(places, Translator.load(places.model, device="cpu", engine="torch")):
-        Image.open(path).convert("RGB").quantize(COLOURS).save(HERE / path.name, optimize=True)
+        shrink(path, HERE / path.name)
         print(f"wrote {HERE / path.name}")
 
 

@@ -34,6 +34,15 @@ def test_one_for_each_line_in_order_and_empty_stays_empty(translator: Translator
     assert found[1].text == found[-1].text
 
 
+@pytest.mark.parametrize("asked", ["abc", "0", "-3", ""])
+def test_a_window_that_is_no_number_of_lines_is_refused(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    monkeypatch.setenv("HEADWAY_WINDOW", asked)
+    with pytest.raises(UsageError, match="HEADWAY_WINDOW is"):
+        list(translator.stream(TEXT))
+
+
 def test_batched_shuffled_and_alone_are_the_same(translator: Translator) -> None:
     together = {line: one for line, one in zip(TEXT, translator(TEXT, beam=3), strict=True)}
     shuffled = random.Random(1).sample(TEXT, len(TEXT))

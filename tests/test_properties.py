@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 
 import jaxtyping
@@ -20,7 +19,6 @@ from headway.numerics.functions import frequencies, pick, sinusoid
 from headway.numerics.mask import Mask
 from headway.parts.attention import Attention
 from headway.parts.dropout import Dropout
-from headway.parts.embedding import Embedding, PairedEmbedding
 from headway.parts.feed_forward import Relu, Swiglu
 from headway.parts.kernels import Fused, Linear, Linformer, Softmax
 from headway.parts.norms import BatchNorm, LayerNorm, RMSNorm
@@ -439,24 +437,3 @@ def test_a_wrong_shape_is_refused() -> None:
     ):
         with pytest.raises(jaxtyping.TypeCheckError):
             wrong()
-
-
-# ---------------------------------------------------------------- neighbouring pieces
-
-
-def test_pairs_add_a_vector_of_each_piece_and_its_right_neighbour() -> None:
-    """A table with a place for every pair holds what a dictionary would; padding more changes nothing."""
-    embedding = PairedEmbedding(WORDS, 8, scaled=True, places=1 << 20)
-    ids = torch.randint(4, WORDS, (3, 9))
-    plain = Embedding(WORDS, 8, scaled=True)
-    plain.load_state_dict({"weight": embedding.weight})
-    assert torch.equal(embedding(ids), plain(ids))  # they begin at zero
-    nn.init.normal_(embedding.pairs.weight)
-    added = embedding(ids) - plain(ids)
-    known: dict[tuple[int, int], Tensor] = {}
-    for row, vectors in zip(ids.tolist(), added, strict=True):
-        for pair, vector in zip(pairwise([*row, PAD]), vectors, strict=True):
-            assert torch.allclose(known.setdefault(pair, vector), vector, atol=1e-5)
-    assert len({tuple(vector.tolist()) for vector in known.values()}) == len(known)
-    padded = F.pad(ids, (0, 4), value=PAD)
-    assert torch.equal(embedding(padded)[:, :9], embedding(ids))

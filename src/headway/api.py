@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -21,6 +20,7 @@ from headway.builtin import chosen
 from headway.engines.base import Engine
 from headway.engines.choice import choose
 from headway.engines.cuda import CudaEngine
+from headway.engines.job import SENTENCES, spread
 from headway.errors import UsageError
 from headway.folder import check_tensors, read_model
 from headway.glossary import Glossary
@@ -42,7 +42,7 @@ from headway.translation import Translation, joined
 WINDOW = {"cpu": 2000, "cuda": 16_000, "mps": 4000}  # lines sorted and packed together when translating a stream
 PACK_TOKENS = {"cpu": 2048, "cuda": 32_768, "mps": 8192}
 PACK_ROWS = {"cpu": 64, "cuda": 1024, "mps": 256}  # of all hypotheses
-PACK_SENTENCES = {"cpu": 24}  # of a greedy search: small batches stay in the processor's caches
+PACK_SENTENCES = {"cpu": SENTENCES}
 QUEUE = {"cuda": 4}  # so many times as much in a search whose sentences can wait for a lane
 MBR_SAMPLES, MBR_LEAST = 16, 0.02  # without the unlikeliest pieces samples are better references (docs/results.md)
 INSISTING_BEAM = 10  # at least; a narrower one says the spans too soon
@@ -74,7 +74,7 @@ class Manner:
             raise UsageError(f"n-best is {self.n_best}; it must be from 1 to the beam, {self.beam}")
         if not 0 <= self.alpha <= 10 or self.temperature < 0 or self.no_repeat < 0:
             raise UsageError("alpha must be from 0 to 10; temperature and no-repeat must not be negative")
-        kept.compiled(self.keep)
+        _ = self.patterns  # refuses what is no pattern
 
     @cached_property
     def patterns(self) -> list[re.Pattern[str]]:
@@ -183,7 +183,10 @@ class Translator:
     @property
     def window(self) -> int:
         """Lines sorted and packed together; HEADWAY_WINDOW sets it, fewer lines show sooner."""
-        return max(1, int(os.environ.get("HEADWAY_WINDOW", WINDOW[self.device.type])))
+        asked = os.environ.get("HEADWAY_WINDOW", str(WINDOW[self.device.type]))
+        if not asked.isdecimal() or int(asked) < 1:
+            raise UsageError(f"HEADWAY_WINDOW is {asked!r}; it must be a whole number of lines, at least 1")
+        return int(asked)
 
     def stream(self, lines: Iterable[str], **manner: Any) -> Iterator[Translation]:
         """Translate as lines come, some thousands at a time: memory does not grow with the file."""
@@ -253,23 +256,13 @@ class Translator:
     # ------------------------------------------------------------ ids to text
 
     def parts(self, parts: list[Part], how: Manner) -> list[Translation]:
-        done: list[Translation | None] = [None] * len(parts)
         kind = self.device.type
         rows = PACK_ROWS[kind] * (QUEUE.get(kind, 1) if how.plain and not self.shapes(parts[:1], how) else 1)
         most = max(1, min(PACK_SENTENCES.get(kind, rows), rows // how.beam))
         batches = list(packs([len(part.ids) for part in parts], PACK_TOKENS[kind], most))
-
-        def work(batch: list[int]) -> None:
-            for index, translation in zip(batch, self.batch([parts[i] for i in batch], how), strict=True):
-                done[index] = translation
-
-        if self.engine.workers > 1 and len(batches) > 1:
-            with ThreadPoolExecutor(self.engine.workers) as pool:
-                list(pool.map(work, batches))
-        else:
-            for batch in batches:
-                work(batch)
-        return [translation for translation in done if translation is not None]
+        made = spread(lambda batch: self.batch([parts[i] for i in batch], how), batches, self.engine.workers)
+        found = dict(pair for batch, some in zip(batches, made, strict=True) for pair in zip(batch, some, strict=True))
+        return [found[place] for place in range(len(parts))]
 
     def batch(self, parts: list[Part], how: Manner) -> list[Translation]:
         source = self.padded([part.ids for part in parts])

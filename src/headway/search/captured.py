@@ -58,7 +58,7 @@ def room_for(source: Int[Tensor, "b s"], limits: Limits) -> Shape:
 
 def lanes_for(size: int) -> int:
     """The largest power of two whose hypotheses the card can work on together."""
-    return min(MOST_LANES, power_above(max(1, MOST_ROWS // size) // 2 + 1))
+    return min(MOST_LANES, 1 << (max(1, MOST_ROWS // size).bit_length() - 1))
 
 
 def power_above(count: int) -> int:

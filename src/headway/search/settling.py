@@ -129,6 +129,15 @@ def _follow(origin, goes, parent, rank, lane, t, LANES, ROOM, W: tl.constexpr, B
 
 
 @triton.jit
+def _hand_on(queue, owner, lane, B):
+    """One sentence fewer is left, and the one that has waited longest takes its lane."""
+    tl.atomic_add(queue, -1)
+    following = tl.atomic_add(queue + 1, 1)
+    if following < B:
+        tl.store(owner + lane, following)
+
+
+@triton.jit
 def _settle(
     logits, peaks, sums, maxima, origin, owner, last, totals, done, cap, reach, step, count, queue, kept, ended, log,
     log_scores, weights, B, LANES, V, M, P, ROOM, enough,
@@ -182,12 +191,9 @@ def _settle(
     tl.store(log_scores + line + 2 * B * W, score, mask=goes)
     tl.store(count + b, ends)
     tl.store(step + b, t + 1)
-    if over:  # the sentence that has waited longest takes the lane
+    if over:
         tl.store(done + b, 1)
-        tl.atomic_add(queue, -1)
-        following = tl.atomic_add(queue + 1, 1)
-        if following < B:
-            tl.store(owner + lane, following)
+        _hand_on(queue, owner, lane, B)
     if W > 1:
         _follow(origin, goes, parent, rank, lane, t, LANES, ROOM, W, BS)
 
