@@ -16,13 +16,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 
 from headway import Translator, recipes
 from headway.models import EncoderDecoder
 from headway.parts.residuals import Pre
-from headway.search import Beam, Limits
+from headway.search import Beam, Limits, captured
 from headway.search.captured import CapturedBeam, leanest_writer, model_writer
 from headway.search.lean import LeanWriter
 from headway.search.scoring import score_texts
@@ -162,14 +163,25 @@ def check() -> None:
 
 
 def text_to_text(folder: str, path: Path, to: str) -> None:
-    """Pieces, search and words again, as `headway translate` does it; after a first time, which records."""
-    translator, lines = Translator.load(folder), path.read_text(encoding="utf-8").splitlines()
-    print("| beam | sentences/s | pieces/s |")
-    print("|---|---|---|")
+    """Pieces, search and words again, as `headway translate` does it; after a first time, which records.
+
+    Beside it the same where no sentence waits for a lane: a batch is over when its longest sentence is.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    print("| beam | sentences/s | pieces/s | sentences/s without lanes | outputs the same |")
+    print("|---|---|---|---|---|")
     for beam in (1, 4):
-        took = best_time(partial(translator, lines, beam=beam, to=to), 3)
-        pieces = sum(len(one.tokens) for one in translator(lines, beam=beam, to=to))
-        print(f"| {beam} | {len(lines) / took:,.0f} | {pieces / took:,.0f} |", flush=True)
+        speeds, outputs = list[float](), list[list[str]]()
+        for most in (captured.MOST_QUEUED, captured.lanes_for(beam)):
+            with mock.patch.object(captured, "MOST_QUEUED", most):
+                translate = partial(Translator.load(folder), lines, beam=beam, to=to)
+                speeds.append(len(lines) / best_time(translate, 3))
+                found = translate()
+                outputs.append([one.text for one in found])
+        pieces = sum(len(one.tokens) for one in found) / len(lines)
+        same = sum(a == b for a, b in zip(*outputs, strict=True)) / len(lines)
+        cells = f"{speeds[0]:,.0f} | {speeds[0] * pieces:,.0f} | {speeds[1]:,.0f} | {100 * same:.1f} %"
+        print(f"| {beam} | {cells} |", flush=True)
 
 
 def main() -> None:

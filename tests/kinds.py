@@ -77,6 +77,7 @@ KINDS: dict[str, tuple[Callable[[Path], Written], dict[str, Any]]] = {
         small(annotations.write_tagged),
         reader({"kind": "tagging", "head": {"kind": "softmax"}}, "characters"),
     ),
+    "tags agree": (small(annotations.write_tagged), reader({"kind": "tagging", "agreement": 2.0}, **TENER)),
     "spelled": (small(annotations.write_tagged), reader({"kind": "tagging", "letters": SPELLED}, **TENER)),
     "mean": (small(annotations.write_texts), reader({"kind": "classification"})),
     "pairs": (small(annotations.write_texts), reader({"kind": "classification", "agreement": 1.0}, pairs=64)),

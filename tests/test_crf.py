@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torchcrf import CRF
 
+from headway.losses import apart
 from headway.parts.crf import Chain, log_partition, marginals, sequence_score, viterbi
 from headway.parts.heads.tags import CrfHead, TagHead
 
@@ -51,6 +52,20 @@ def test_sums_maxima_and_marginals_are_those_of_all_sequences(seed: int) -> None
         for labels, weight in zip(every, weights, strict=True):
             expected[torch.arange(length), torch.tensor(labels)] += weight
         torch.testing.assert_close(chances[row, :length], expected)
+
+
+def test_disagreement_of_two_fields_is_half_of_both_divergences_over_all_sequences() -> None:
+    first, real, chain = scene(2)
+    second = first + torch.randn_like(first)
+    found = (apart(first, second, lambda scores: marginals(scores, real, chain)) * real).sum(dim=1)
+    for row, length in enumerate(LENGTHS):
+        every = list(product(range(LABELS), repeat=length)) if length else []
+        log_p, log_q = (
+            torch.tensor([by_hand(one[row], chain, labels) for labels in every], dtype=torch.float64).log_softmax(0)
+            for one in (first, second)
+        )
+        both = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum()
+        torch.testing.assert_close(found[row], both / 2)
 
 
 def test_sequence_score_is_the_sum_by_hand() -> None:

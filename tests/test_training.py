@@ -341,15 +341,15 @@ def test_minutes_take_about_that_long_and_become_steps(tmp_path: Path) -> None:
     del table["training"]["steps"]
     overrides = [f"--set={key}={json.dumps(value)}" for key, value in corpora.flat(table).items() if value is not None]
     out, begun = tmp_path / "model", time.monotonic()
-    code, said = nursery.run(tmp_path, "train", *overrides, "--out", out, "--minutes", 0.15)
+    code, said = nursery.run(tmp_path, "train", *overrides, "--out", out, "--minutes", 0.08)
     took = time.monotonic() - begun
     assert code == 0, said
-    assert 3 < took < 40  # meant are 9 seconds, on a machine that others use too
+    assert 2 < took < 40  # meant are 5 seconds, on a machine that others use too
     stored = tomllib.loads((out / "config.toml").read_text())["training"]
     assert stored["steps"] == corpora.events(out, "step")[-1]["step"] > 6 and "minutes" not in stored
-    code, said = nursery.run(tmp_path, "train", *overrides, "--out", out, "--minutes", 0.15)
+    code, said = nursery.run(tmp_path, "train", *overrides, "--out", out, "--minutes", 0.08)
     assert code == 0 and "nothing is left" in said
-    code, said = nursery.run(tmp_path, "train", "--out", out, "--minutes", 0.25)
+    code, said = nursery.run(tmp_path, "train", "--out", out, "--minutes", 0.24)
     assert code == 0
     longer = tomllib.loads((out / "config.toml").read_text())["training"]["steps"]
     assert stored["steps"] < longer == corpora.events(out, "step")[-1]["step"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,6 +123,17 @@ def disagreement(
     slopes = p * (gap - ahead) + (p - q), q * (-gap - behind) + (q - p)
     apart = ((ahead + behind)[:, 0] * real).sum() / 2
     return apart, (torch.cat(slopes) / 2).to(first.dtype)
+
+
+def apart(
+    first: Float[Tensor, "*b v"], second: Float[Tensor, "*b v"], chances: Callable[[Tensor], Tensor]
+) -> Float[Tensor, "*b"]:
+    """The same from scores of few labels, by autograd: (p - q) times the difference of scores, halved.
+
+    What the scores are normalised by goes out in the sum of both divergences, so this holds for a softmax, for labels
+    that stand alone, and for whole sequences under a random field, whose chances are its marginals.
+    """
+    return ((chances(first) - chances(second)) * (first - second)).sum(dim=-1) / 2
 
 
 def smoothed_slope(

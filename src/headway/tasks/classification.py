@@ -25,6 +25,7 @@ from headway.data.rows import pack, pad, take
 from headway.errors import UsageError
 from headway.folder import check_tensors
 from headway.initialisation import initialise_linear
+from headway.losses import apart
 from headway.metrics.classes import best_threshold
 from headway.parts.heads.pooling import Mean, Pooling
 from headway.parts.size import check_share
@@ -117,15 +118,9 @@ class ClassificationObjective(nn.Module):
         passes = [self.model(hide(pieces, self.word_dropout)) for _ in range(2 if agreement else 1)]
         costs = torch.stack([self.decision.loss(scores, labels, self.smoothing) for scores in passes]).mean(dim=0)
         if agreement:
-            costs = costs + agreement / 2 * apart(self.decision, *passes)
+            costs = costs + agreement / 2 * apart(*passes, chances=self.decision.chances)
         nll = self.decision.loss(passes[0].detach(), labels, 0.0)
         return (costs * real).sum(), (nll * real).sum(), real.sum()
-
-
-def apart(decision: Decision, first: Float[Tensor, "b v"], second: Float[Tensor, "b v"]) -> Float[Tensor, "b"]:
-    """Half of KL(p, q) + KL(q, p). Chances sum to one or stand alone: either way scores do for logarithms."""
-    p, q = decision.chances(first), decision.chances(second)
-    return ((p - q) * (first - second)).sum(dim=1) / 2
 
 
 class ClassificationTask:

@@ -25,8 +25,9 @@ from headway.errors import UsageError
 from headway.folder import check_tensors
 from headway.initialisation import initialise_linear
 from headway.letters import Letters
+from headway.losses import apart
 from headway.parts.heads.tags import Crf, Tags
-from headway.parts.size import check_share
+from headway.parts.size import check_range, check_share
 from headway.planning import propose_encoder
 from headway.tasks.annotated import Annotated
 from headway.tasks.base import Loaded, Setup, files_of
@@ -61,9 +62,11 @@ class Tagging:
     label_column: int | None = None  # the same for labels; unset: the last, in .conllu files the part of speech
     trim: str = ""  # regular expression of what is cut off each word, for example "[0-9]$"
     word_dropout: float = 0.05  # share of pieces hidden while training, so that unknown words are no surprise
+    agreement: float = 0.0  # R-Drop: how much two passes with other dropout must agree; 0: one pass
 
     def __post_init__(self) -> None:
         check_share("word_dropout", self.word_dropout)
+        check_range("agreement", self.agreement, 0, 1_000)
         if 0 in (self.word_column, self.label_column):
             raise ValueError("word_column and label_column count from 1, or from the last with a minus")
         try:
@@ -113,11 +116,11 @@ class Tagging:
 
 
 class TaggingObjective(nn.Module):
-    """(pieces, first, labels, letters) to sums."""
+    """(pieces, first, labels, letters) to sums. For agreement the batch is read twice."""
 
-    def __init__(self, model: WordClassifier, smoothing: float, word_dropout: float) -> None:
+    def __init__(self, model: WordClassifier, smoothing: float, word_dropout: float, agreement: float) -> None:
         super().__init__()
-        self.model, self.smoothing, self.word_dropout = model, smoothing, word_dropout
+        self.model, self.smoothing, self.word_dropout, self.agreement = model, smoothing, word_dropout, agreement
 
     def forward(
         self,
@@ -126,10 +129,16 @@ class TaggingObjective(nn.Module):
         labels: Int[Tensor, "b w"],
         letters: Int[Tensor, "b w c"] | None = None,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""], Int[Tensor, ""]]:
-        real = labels > 0
-        scores = self.model(hide(pieces, self.word_dropout), first, letters)
-        total, nll = self.model.head.loss(scores, (labels - 1).clamp(min=0), real, self.smoothing)
-        return total, nll, real.sum()
+        head, real, wanted = self.model.head, labels > 0, (labels - 1).clamp(min=0)
+        passes = [
+            self.model(hide(pieces, self.word_dropout), first, letters) for _ in range(2 if self.agreement else 1)
+        ]
+        totals, nlls = zip(*(head.loss(scores, wanted, real, self.smoothing) for scores in passes), strict=True)
+        total = torch.stack(totals).mean()
+        if self.agreement:
+            gaps = apart(*passes, chances=lambda scores: head.chances(scores, real))
+            total = total + self.agreement / 2 * (gaps * real).sum()
+        return total, nlls[0], real.sum()
 
 
 class TaggingTask:
@@ -170,7 +179,9 @@ class TaggingTask:
 
     def objective(self, model: nn.Module) -> nn.Module:
         assert isinstance(model, WordClassifier)
-        return TaggingObjective(model, self.setup.training.smoothing, self.settings.word_dropout)
+        return TaggingObjective(
+            model, self.setup.training.smoothing, self.settings.word_dropout, self.settings.agreement
+        )
 
     def stream(self, rank: int, world: int) -> Stream:
         columns = self.columns

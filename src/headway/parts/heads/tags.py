@@ -41,6 +41,10 @@ class TagHead(nn.Module):
         spread = -(log_probs.mean(dim=-1) * real).sum()
         return (1 - smoothing) * nll + smoothing * spread, nll.detach()
 
+    def chances(self, scores: WordScores, real: Real) -> Float[Tensor, "b t v"]:  # noqa: ARG002
+        """Of each label of each word, as the loss sees them."""
+        return scores.softmax(dim=-1)
+
     def decode(self, scores: WordScores, real: Real, allowed: Chain) -> Int[Tensor, "b t"]:
         """The best labels among those that `allowed` lets stand side by side."""
         return viterbi(scores, real, self.chain().without(allowed))
@@ -72,6 +76,9 @@ class CrfHead(TagHead):
         chain = self.chain()
         total = (log_partition(scores, real, chain) - sequence_score(scores, labels, real, chain)).sum()
         return total, total.detach()
+
+    def chances(self, scores: WordScores, real: Real) -> Float[Tensor, "b t v"]:
+        return marginals(scores, real, self.chain())
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,10 @@ class TransformerXLPositions(Positions):
         k_pos: Int[Tensor, "#b k"],
     ) -> Float[Tensor, "#b h q k"]:
         r, pick = by_distance(self.distances, q_pos, k_pos)
-        content = torch.einsum("he,bhke->bhk", self.u.to(k.dtype), k)[:, :, None, :]
-        place = torch.einsum("bhqe,nhe->bhqn", q + self.v[:, None].to(q.dtype), r.to(q.dtype))
-        return (content + pick(place)) * q.size(-1) ** -0.5
+        scale = q.size(-1) ** -0.5  # of vectors: there are fewer of them than of scores
+        content = torch.einsum("he,bhke->bhk", self.u.to(k.dtype) * scale, k)[:, :, None, :]
+        place = torch.einsum("bhqe,nhe->bhqn", (q + self.v[:, None].to(q.dtype)) * scale, r.to(q.dtype))
+        return content + pick(place)
 
 
 @dataclass(frozen=True)

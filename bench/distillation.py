@@ -1,0 +1,67 @@
+"""What a teacher is worth: one small student learns from real translations, from a teacher's, and from both.
+
+HEADWAY_DATA=corpora python -m bench.distillation TEACHER [--work runs/distillation] [--set training.epochs=60 ...]
+
+TEACHER is a model folder of English to German, such as recipes/multi30k-en-de.toml makes; the text is Multi30k's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from bench.recipes import ROOT, ROWS, file, headway, read, shown
+
+ROW = ROWS["multi30k-en-de"]
+STUDENT = {  # a deep encoder and a shallow decoder, a fifth of the teacher
+    "model.width": 160, "model.heads": 4, "model.encoder_layers": 4, "model.decoder_layers": 1,
+    "model.feed_forward.width": 320, "task.agreement": 0.0, "training.epochs": 60,
+}  # fmt: skip
+
+
+def corpora(teacher: Path, work: Path) -> dict[str, tuple[Path, Path]]:
+    """Real pairs, the teacher's, and both one after the other."""
+    real, made = (file(ROW.train[0]), file(ROW.train[1])), work / "distilled"
+    headway("distill", teacher, "--source", real[0], "--out", made)
+    taught = made / "train.en", made / "train.de"
+    both = work / "both.source", work / "both.target"
+    for path, name, other in zip(both, ROW.train, taught, strict=True):
+        path.write_text(read(name) + other.read_text(encoding="utf-8"), encoding="utf-8")
+    return {"real": real, "taught": taught, "both": both}
+
+
+def measured(model: Path) -> str:
+    report = model.with_suffix(".json")
+    source, reference = map(file, ROW.tests[0])
+    asked = ["--source", source, "--reference", reference, "--metrics", ROW.scores, "--json", report]
+    headway("evaluate", model, *asked)
+    return shown(json.loads(report.read_text()), ROW.scores)
+
+
+def learn(model: Path, pair: tuple[Path, Path], more: list[str]) -> None:
+    """The same number of steps for each corpus: of both together, half as many epochs."""
+    files = zip(("source", "target", "dev_source", "dev_target"), (*pair, *map(file, ROW.dev)), strict=True)
+    given = {**STUDENT, **{f"data.{key}": path for key, path in files}}
+    if model.name == "both":
+        given["training.epochs"] = STUDENT["training.epochs"] / 2
+    words = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+    headway("train", ROOT / "recipes" / f"{ROW.recipe}.toml", "--out", model, *words, *more)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("teacher", type=Path)
+    parser.add_argument("--work", type=Path, default=Path("runs/distillation"))
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as of headway train")
+    given = parser.parse_args()
+    given.work.mkdir(parents=True, exist_ok=True)
+    print("| learned from | test2016 |\n|---|---|", flush=True)
+    print(f"| teacher | {measured(given.teacher)} |", flush=True)
+    for name, pair in corpora(given.teacher, given.work).items():
+        learn(given.work / name, pair, [word for one in given.set for word in ("--set", one)])
+        print(f"| {name} | {measured(given.work / name)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
