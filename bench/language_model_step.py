@@ -90,11 +90,11 @@ def cases(scale: int) -> list[Case]:
     beside_nano = EncoderDecoderDesign(
         width=384, heads=6, encoder_layers=3, decoder_layers=3, feed_forward=Relu(width=1536), dropout=0.2
     )
-    rows, pieces = 64 // scale, 32_000 // scale
+    rows, pieces = 200 // scale, 32_000 // scale  # as many tokens as the translation has on both sides
     return [
         Case("translation, base", recipes.base(), pieces, 800 // scale, 32),
         Case("language model, base", base, pieces, rows, 256),
-        Case("translation, 384 wide, 3+3 layers", beside_nano, pieces, 512 // scale, 32),
+        Case("translation, 384 wide, 3+3 layers", beside_nano, pieces, 800 // scale, 32),
         Case("language model, nanoGPT's size, letters", nano, 65, rows, 256),
         Case("the same, pieces", nano, pieces, rows, 256),
     ]

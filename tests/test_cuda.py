@@ -9,7 +9,6 @@ import torch
 
 from headway.architecture import EncoderDecoderDesign
 from headway.parts.feed_forward import Relu, Swiglu
-from headway.parts.kernels import gathering
 from headway.parts.norms import RMSNorm
 from headway.parts.positions import Learned
 from headway.parts.residuals import Pre
@@ -59,19 +58,6 @@ def test_short_attention_equals_softmax_and_so_do_its_gradients(
     for mine, theirs in zip(ours, exact, strict=True):
         assert mine.grad is not None and theirs.grad is not None
         assert error(mine.grad, theirs.grad) < 1e-2
-
-
-def test_slot_attention_follows_the_index() -> None:
-    from headway.parts.kernels.slots import slot_attention
-
-    torch.manual_seed(0)
-    n, h, s, e = 12, 8, 48, 64
-    q = torch.randn(n, 1, h, e, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
-    k, v = (torch.randn(n, h, s, e, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    origin = torch.randint(0, n, (n, s), device="cuda")
-    for start in (torch.tensor([[5]], device="cuda"), torch.randint(0, s, (n, 1), device="cuda")):
-        wanted = gathering.slot_attention(q.double(), k.double(), v.double(), start, origin, 0.125)
-        assert error(slot_attention(q, k, v, start, origin, 0.125), wanted) < 1e-2
 
 
 @pytest.mark.parametrize("pieces", [32_000, 9752, 70])

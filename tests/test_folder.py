@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +210,30 @@ def test_a_reader_beside_a_busy_writer_never_sees_a_mixture(published: Path) -> 
     finally:
         stop.set()
         writer.join()
+
+
+def test_a_move_that_begins_before_reading_and_ends_after_it_is_noticed(
+    published: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The facts stay the old ones all the while; weights are read before they are moved, the configuration after."""
+    publish(published.parent / "other", 2.0)
+    pending, settle, check = published / ".pending", model_folder._settle, model_folder._not_finite
+
+    def begin(folder: Path, until: float) -> None:
+        settle(folder, until)
+        if (published.parent / "other").exists():
+            (published.parent / "other").rename(pending)
+
+    def move_one(tensors: Mapping[str, torch.Tensor]) -> list[str]:
+        if (pending / "config.toml").exists():
+            (pending / "config.toml").rename(published / "config.toml")
+        return check(tensors)
+
+    monkeypatch.setattr(model_folder, "_settle", begin)
+    monkeypatch.setattr(model_folder, "_not_finite", move_one)
+    found = read_model(published)
+    assert {float(n) for tensor in found.tensors.values() for n in tensor.unique()} == {2.0}
+    assert found.config_text.split()[-1] == "2.0"
 
 
 def test_an_unfinished_folder_that_cannot_be_written_says_so(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:

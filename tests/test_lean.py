@@ -17,7 +17,7 @@ import torch
 from headway.architecture import EncoderDecoderDesign
 from headway.models import EncoderDecoder
 from headway.parts.feed_forward import Gelu, Relu, Swiglu
-from headway.parts.kernels import Softmax
+from headway.parts.kernels import Softmax, gathering
 from headway.parts.norms import RMSNorm
 from headway.parts.positions import Learned, Rotary
 from headway.parts.residuals import DeepNorm, Pre, Sandwich
@@ -109,6 +109,21 @@ def mixed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> to
     """q [h e], k and v [s g e]; spelled out."""
     k, v = (x.repeat_interleave(len(q) // x.size(1), dim=1) for x in (k, v))
     return torch.einsum("hs,she->he", (torch.einsum("he,she->hs", q, k) * scale).softmax(dim=-1), v).flatten()
+
+
+@kernels
+@pytest.mark.parametrize("width", [64, 40])  # heads of any width may be asked for
+def test_slot_attention_follows_the_index(width: int) -> None:
+    from headway.parts.kernels.slots import slot_attention
+
+    torch.manual_seed(0)
+    n, h, s = 6, 3, 48
+    q = torch.randn(n, 1, h, width, device=DEVICE).transpose(1, 2)
+    k, v = (torch.randn(n, h, s, width, device=DEVICE) for _ in range(2))
+    origin = torch.randint(0, n, (n, s), device=DEVICE)
+    for start in (torch.tensor([[5]], device=DEVICE), torch.randint(0, s, (n, 1), device=DEVICE)):
+        wanted = gathering.slot_attention(q.double(), k.double(), v.double(), start, origin, 0.125)
+        torch.testing.assert_close(slot_attention(q, k, v, start, origin, 0.125), wanted.float(), rtol=1e-4, atol=1e-5)
 
 
 @kernels

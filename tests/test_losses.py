@@ -79,6 +79,17 @@ def test_the_size_of_a_chunk_changes_nothing(size: int, monkeypatch: pytest.Monk
         torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-11)
 
 
+def test_zeros_that_align_a_vocabulary_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden, weight, bias, labels = example(torch.float64)
+    pairs = []
+    for multiple in (1, 16):  # forty pieces are none
+        monkeypatch.setattr(losses, "alignment", lambda _, multiple=multiple: multiple)
+        loss = chunked(torch.cat([hidden, 2 * hidden]), weight, bias, labels, 0.1, agreement=1.0)
+        pairs.append((loss.total, loss.nll, *torch.autograd.grad(loss.total, [hidden, weight, bias])))
+    for plain, wide in zip(*pairs, strict=True):
+        torch.testing.assert_close(plain, wide, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("size", [1, 8, 1000])
 def test_agreement_is_the_mean_loss_of_two_passes_and_their_divergence(
     size: int, monkeypatch: pytest.MonkeyPatch

@@ -140,23 +140,26 @@ def read_model(folder: Path, quick: bool = False) -> ModelFiles:
         before = _stamp(folder)
         try:
             found = _read(folder, quick)
-            if _stamp(folder) == before:
+            if before is not None and _stamp(folder) == before:
                 return found
         except (UsageError, OSError) as error:
-            still = _stamp(folder) == before and not _is_moving(folder)  # a move may have begun before the first stamp
+            still = before is not None and _stamp(folder) == before
             if still or time.monotonic() > until:
                 raise _one_line(folder, error) from None
 
 
-def _stamp(folder: Path) -> tuple[int, ...]:
-    """Changes whenever a model is published. The facts are moved last, so they are looked at last: a move that ends
-    between the two looks is seen by the second."""
-    moving = _is_moving(folder)
+def _stamp(folder: Path) -> tuple[int, ...] | None:
+    """Changes whenever a model is published; None while one is being moved, as all files but the facts change then.
+
+    The facts are moved last, so they are looked at last: a move that ends between the two looks is seen by the second.
+    """
+    if _is_moving(folder):
+        return None
     try:
         facts = os.stat(folder / FACTS)
     except OSError:
         return ()
-    return facts.st_ino, facts.st_mtime_ns, facts.st_size, moving
+    return facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
 def _is_moving(folder: Path) -> bool:
