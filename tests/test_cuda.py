@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
 import torch
 
-from headway.architecture import EncoderDecoderDesign
+from headway.architecture import EncoderDecoderDesign, LanguageModelDesign
+from headway.models import LanguageModel
 from headway.parts.feed_forward import Relu, Swiglu
 from headway.parts.norms import RMSNorm
-from headway.parts.positions import Learned
+from headway.parts.positions import Learned, TransformerXL
 from headway.parts.residuals import Pre
 from headway.search import Beam, Limits, captured
 from headway.search.captured import CapturedBeam, LeanWriter, MakeWriter, leanest_writer, model_writer
@@ -58,6 +60,39 @@ def test_short_attention_equals_softmax_and_so_do_its_gradients(
     for mine, theirs in zip(ours, exact, strict=True):
         assert mine.grad is not None and theirs.grad is not None
         assert error(mine.grad, theirs.grad) < 1e-2
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+@pytest.mark.parametrize("remembered", [0, 160])
+@pytest.mark.parametrize("width", [400, 512])  # heads of 40 and of 64
+def test_relative_positions_and_memory_are_the_same_on_the_card(rows: int, remembered: int, width: int) -> None:
+    """Vectors and gradients of Transformer-XL, in single and in half precision, against the CPU in double."""
+    torch.manual_seed(0)
+    design = LanguageModelDesign(
+        width=width, heads=10 if width == 400 else 8, layers=2, feed_forward=Relu(width=64), residual=Pre(),
+        positions=TransformerXL(), memory=160,
+    )  # fmt: skip
+    exact = design.build(300).double().eval()
+    tokens, memory = torch.randint(4, 300, (rows, 160)), torch.randn(2, rows, remembered, width, dtype=torch.float64)
+    weights = torch.randn(rows, 160, width, dtype=torch.float64)
+    known = torch.full((rows,), remembered // 2) if remembered and rows > 1 else None
+
+    def run(model: LanguageModel, half: bool) -> list[torch.Tensor]:
+        like = model.head.weight
+        model.zero_grad()
+        with torch.autocast(like.device.type, torch.bfloat16, enabled=half):
+            held = [each.to(like) for each in memory] if remembered else []
+            hidden, _ = model.hidden(tokens.to(like.device), held, None if known is None else known.to(like.device))
+            (hidden * weights.to(like)).sum().backward()
+        slopes = [each.grad for each in model.parameters() if each.grad is not None]
+        return [each.detach().double().cpu() for each in (hidden, *slopes)]
+
+    wanted = run(exact, half=False)
+    ours = copy.deepcopy(exact).float().cuda()
+    for half, bound in ((False, 1e-2), (True, 0.3)):  # some slopes are sums that nearly vanish, and mostly rounding
+        found = run(ours, half)
+        apart = [float((a - b).norm() / b.norm().clamp_min(1e-9)) for a, b in zip(found, wanted, strict=True)]
+        assert apart[0] < bound / 10 and max(apart) < bound, f"half: {half}, vectors and slopes {apart}"
 
 
 @pytest.mark.parametrize("pieces", [32_000, 9752, 70])
