@@ -28,7 +28,7 @@ class Tier:
     agreement: float = 0.0  # of two passes (R-Drop)
 
 
-# Small corpora want small models, much dropout and small batches. The two middle rows of the GPU were tried out on
+# Small corpora want small models, much dropout and small batches. The second and third rows of the GPU were tried out on
 # Multi30k and Tatoeba (docs/results.md); the others follow the papers.
 CPU_TIERS = (
     Tier(8_000, 128, 4, 512, (2, 2), 0.2, 2e-3, 200, 1024),
@@ -38,6 +38,7 @@ CPU_TIERS = (
 GPU_TIERS = (
     Tier(8_000, 128, 4, 512, (3, 3), 0.3, 2e-3, 300, 4096),
     Tier(60_000, 256, 4, 512, (4, 4), 0.3, 2e-3, 800, 8192, agreement=5.0),
+    Tier(300_000, 512, 8, 1024, (6, 6), 0.3, 1.5e-3, 1500, 20_480, agreement=5.0),
     Tier(1_000_000, 512, 8, 1024, (6, 6), 0.2, 1.5e-3, 1500, 20_480),
     Tier(10_000_000, 512, 8, 2048, (6, 6), 0.1, 1e-3, 4000, 40_960),
     Tier(10**12, 1024, 16, 4096, (6, 6), 0.1, 7e-4, 4000, 40_960),
