@@ -95,6 +95,39 @@ def test_relative_positions_and_memory_are_the_same_on_the_card(rows: int, remem
         assert apart[0] < bound / 10 and max(apart) < bound, f"half: {half}, vectors and slopes {apart}"
 
 
+@pytest.mark.parametrize("remembered", [0, 160])
+def test_slopes_with_dropout_in_attention_are_those_of_the_loss(remembered: int) -> None:
+    """By differences along a random way for every weight of the attention; the same seed drops the same."""
+    torch.manual_seed(0)
+    design = LanguageModelDesign(
+        width=400, heads=10, layers=1, feed_forward=Relu(width=64), residual=Pre(), positions=TransformerXL(),
+        memory=160, dropout=0.0, attention_dropout=0.2,
+    )  # fmt: skip
+    model = design.build(300).cuda().train()
+    like = model.head.weight
+    tokens, memory = torch.randint(4, 300, (4, 160)).to(like.device), torch.randn(4, remembered, 400).to(like)
+    weights = torch.randn(4, 160, 400).to(like)
+
+    def loss() -> torch.Tensor:
+        torch.manual_seed(1)
+        return (model.hidden(tokens, [memory] if remembered else [])[0] * weights).double().sum()
+
+    loss().backward()
+    for name, parameter in model.named_parameters():
+        if "self_attention" not in name or parameter.grad is None:
+            continue
+        slope, way = parameter.grad.clone(), torch.randn_like(parameter)
+        far = 0.03 / float(slope.norm())  # the loss changes by hundredths: more than rounding, less than it bends
+        with torch.no_grad():
+            parameter.add_(far * way)
+            ahead = loss()
+            parameter.sub_(2 * far * way)
+            behind = loss()
+            parameter.add_(far * way)
+        seen = float((ahead - behind) / (2 * far))
+        assert seen == pytest.approx(float((slope * way).sum()), rel=0.1, abs=0.02 * float(slope.norm())), name
+
+
 @pytest.mark.parametrize("pieces", [32_000, 9752, 70])
 def test_one_pass_over_logits(pieces: int) -> None:
     from headway.search.scanning import scan
