@@ -1,6 +1,6 @@
 """What a teacher is worth: one small student learns from real translations, from a teacher's, and from both.
 
-HEADWAY_DATA=corpora python -m bench.distillation TEACHER [--work runs/distillation] [--set training.epochs=60 ...]
+HEADWAY_DATA=corpora python -m bench.distillation TEACHER [--work runs/distillation] [--epochs 60] [--set KEY=VALUE ...]
 
 TEACHER is a model folder of English to German, such as recipes/multi30k-en-de.toml makes; the text is Multi30k's.
 """
@@ -16,7 +16,7 @@ from bench.recipes import ROOT, ROWS, file, headway, read, shown
 ROW = ROWS["multi30k-en-de"]
 STUDENT = {  # a deep encoder and a shallow decoder
     "model.width": 128, "model.heads": 4, "model.encoder_layers": 4, "model.decoder_layers": 1,
-    "model.feed_forward.width": 256, "task.agreement": 0.0, "training.epochs": 60,
+    "model.feed_forward.width": 256, "task.agreement": 0.0,
 }  # fmt: skip
 
 
@@ -24,7 +24,8 @@ def corpora(teacher: Path, work: Path) -> dict[str, tuple[Path, Path]]:
     """Real pairs, the teacher's, and both one after the other."""
     real, made = (file(ROW.train[0]), file(ROW.train[1])), work / "distilled"
     headway("distill", teacher, "--source", real[0], "--out", made)
-    taught = made / "train.en", made / "train.de"
+    ends = ("en", "de") if (made / "train.en").exists() else ("source", "target")  # older folders know no languages
+    taught = made / f"train.{ends[0]}", made / f"train.{ends[1]}"
     both = work / "both.source", work / "both.target"
     for path, name, other in zip(both, ROW.train, taught, strict=True):
         path.write_text(read(name) + other.read_text(encoding="utf-8"), encoding="utf-8")
@@ -39,12 +40,9 @@ def measured(model: Path) -> str:
     return shown(json.loads(report.read_text()), ROW.scores)
 
 
-def learn(model: Path, pair: tuple[Path, Path], more: list[str]) -> None:
-    """The same number of steps for each corpus: of both together, half as many epochs."""
+def learn(model: Path, pair: tuple[Path, Path], epochs: float, more: list[str]) -> None:
     files = zip(("source", "target", "dev_source", "dev_target"), (*pair, *map(file, ROW.dev)), strict=True)
-    given = {**STUDENT, **{f"data.{key}": path for key, path in files}}
-    if model.name == "both":
-        given["training.epochs"] = STUDENT["training.epochs"] / 2
+    given = {**STUDENT, "training.epochs": epochs, **{f"data.{key}": path for key, path in files}}
     words = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
     headway("train", ROOT / "recipes" / f"{ROW.recipe}.toml", "--out", model, *words, *more)
 
@@ -53,13 +51,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("teacher", type=Path)
     parser.add_argument("--work", type=Path, default=Path("runs/distillation"))
+    parser.add_argument("--epochs", type=float, default=60.0, help="of one corpus; of both together half as many")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as of headway train")
     given = parser.parse_args()
     given.work.mkdir(parents=True, exist_ok=True)
     print("| learned from | test2016 |\n|---|---|", flush=True)
     print(f"| teacher | {measured(given.teacher)} |", flush=True)
     for name, pair in corpora(given.teacher, given.work).items():
-        learn(given.work / name, pair, [word for one in given.set for word in ("--set", one)])
+        epochs = given.epochs / (2 if name == "both" else 1)  # as many steps for each
+        learn(given.work / name, pair, epochs, [word for one in given.set for word in ("--set", one)])
         print(f"| {name} | {measured(given.work / name)} |", flush=True)
 
 
