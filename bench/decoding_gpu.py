@@ -178,9 +178,9 @@ def text_to_text(folder: str, path: Path, to: str) -> None:
                 speeds.append(len(lines) / best_time(translate, 3))
                 found = translate()
                 outputs.append([one.text for one in found])
-        pieces = sum(len(one.tokens) for one in found) / len(lines)
+        length = sum(len(one.tokens) for one in found) / len(lines)
         same = sum(a == b for a, b in zip(*outputs, strict=True)) / len(lines)
-        cells = f"{speeds[0]:,.0f} | {speeds[0] * pieces:,.0f} | {speeds[1]:,.0f} | {100 * same:.1f} %"
+        cells = f"{speeds[0]:,.0f} | {speeds[0] * length:,.0f} | {speeds[1]:,.0f} | {100 * same:.1f} %"
         print(f"| {beam} | {cells} |", flush=True)
 
 

@@ -8,10 +8,10 @@ TEACHER is a model folder of English to German, such as recipes/multi30k-en-de.t
 from __future__ import annotations
 
 import argparse
-import json
+from dataclasses import replace
 from pathlib import Path
 
-from bench.recipes import ROOT, ROWS, file, headway, read, shown
+from bench.recipes import ROWS, file, headway, measured, read, run
 
 ROW = ROWS["multi30k-en-de"]
 STUDENT = {  # a deep encoder and a shallow decoder
@@ -32,21 +32,6 @@ def corpora(teacher: Path, work: Path) -> dict[str, tuple[Path, Path]]:
     return {"real": real, "taught": taught, "both": both}
 
 
-def measured(model: Path) -> str:
-    report = model.with_suffix(".json")
-    source, reference = map(file, ROW.tests[0])
-    asked = ["--source", source, "--reference", reference, "--metrics", ROW.scores, "--json", report]
-    headway("evaluate", model, *asked)
-    return shown(json.loads(report.read_text()), ROW.scores)
-
-
-def learn(model: Path, pair: tuple[Path, Path], epochs: float, more: list[str]) -> None:
-    files = zip(("source", "target", "dev_source", "dev_target"), (*pair, *map(file, ROW.dev)), strict=True)
-    given = {**STUDENT, "training.epochs": epochs, **{f"data.{key}": path for key, path in files}}
-    words = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
-    headway("train", ROOT / "recipes" / f"{ROW.recipe}.toml", "--out", model, *words, *more)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("teacher", type=Path)
@@ -54,13 +39,14 @@ def main() -> None:
     parser.add_argument("--epochs", type=float, default=60.0, help="of one corpus; of both together half as many")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as of headway train")
     given = parser.parse_args()
-    given.work.mkdir(parents=True, exist_ok=True)
-    print("| learned from | test2016 |\n|---|---|", flush=True)
-    print(f"| teacher | {measured(given.teacher)} |", flush=True)
-    for name, pair in corpora(given.teacher, given.work).items():
+    work, more = given.work.resolve(), [word for one in given.set for word in ("--set", one)]
+    work.mkdir(parents=True, exist_ok=True)
+    print("| learned from | training | measured | goal |\n|---|---|---|---|", flush=True)
+    print(f"| the teacher itself | | {measured(ROW, given.teacher, file, work)} | |", flush=True)
+    for name, pair in corpora(given.teacher, work).items():
         epochs = given.epochs / (2 if name == "both" else 1)  # as many steps for each
-        learn(given.work / name, pair, epochs, [word for one in given.set for word in ("--set", one)])
-        print(f"| {name} | {measured(given.work / name)} |", flush=True)
+        row = replace(ROW, train=tuple(map(str, pair)), settings={**STUDENT, "training.epochs": epochs}, goal="")
+        print(run(name, row, work, more), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The rows of docs/results.md, one by one: prepare the data, train the recipe, measure it, print a table.
+"""Rows such as those of docs/results.md, one by one: prepare the data, train the recipe, measure it, print a table.
 
 HEADWAY_DATA=corpora python -m bench.recipes [scan multi30k-en-de ...] [--work runs] [--seed 2] [--minutes 2]
                                              [--steps 2] [--device cpu] [--set training.epochs=20 ...]
@@ -228,15 +228,21 @@ def run(name: str, row: Row, work: Path, more: list[str]) -> str:
 
     begun = time.monotonic()
     headway("train", ROOT / "recipes" / f"{row.recipe}.toml", "--out", model, *words_of(row, place), *more)
-    took, found = time.monotonic() - begun, []
+    took = time.monotonic() - begun
     print(f"{name}: trained in {took:.0f} s", file=sys.stderr, flush=True)
+    return f"| {name} | {took:.0f} s | {measured(row, model, place, work / name)} | {row.goal or '–'} |"
+
+
+def measured(row: Row, model: Path, place: Callable[[str], Path], reports: Path) -> str:
+    """What a model reaches on a row's tests."""
+    found = list[str]()
     for test in row.tests:
-        report = work / name / f"{Path(test[0]).name}.json"
+        report = reports / f"{Path(test[0]).name}.json"
         files = [place(each) for each in test]
         asked = ["--source", files[0], "--reference", files[1]] if len(files) == 2 else files
         headway("evaluate", model, *asked, "--metrics", row.scores, "--json", report)
         found.append(f"{Path(test[0]).name}: {shown(json.loads(report.read_text()), row.scores)}")
-    return f"| {name} | {took:.0f} s | {'; '.join(found)} | {row.goal or '–'} |"
+    return "; ".join(found)
 
 
 def shown(report: Mapping[str, Any], scores: str) -> str:

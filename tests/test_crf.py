@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import cast
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torchcrf import CRF
 
+from headway.classifiers import WordClassifier
 from headway.losses import apart
 from headway.parts.crf import Chain, log_partition, marginals, sequence_score, viterbi
 from headway.parts.heads.tags import CrfHead, TagHead
+from headway.tasks.tagging import TaggingObjective
 
 LABELS, WORDS = 4, 5
 LENGTHS = (5, 3, 1, 0)
@@ -121,3 +124,42 @@ def test_a_softmax_head_is_a_field_without_neighbours() -> None:
     one = head.loss(head(hidden), labels, real, 0.0)
     two = field.loss(field(hidden), labels, real, 0.0)
     torch.testing.assert_close(one, two)
+
+
+class Said(nn.Module):
+    """Stands for a model: says these scores, one after the other."""
+
+    def __init__(self, head: TagHead, passes: Tensor) -> None:
+        super().__init__()
+        self.head, self.passes = head, list(passes)
+
+    def forward(self, *_: object) -> Tensor:
+        return self.passes.pop(0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", [TagHead, CrfHead])
+def test_the_loss_of_two_passes_is_their_mean_and_how_far_they_are_apart(kind: type[TagHead]) -> None:
+    """R-Drop's formula, a quarter as both the loss and the divergence are means over two."""
+    first, real, chain = scene(3)
+    passes = torch.stack([first, first + torch.randn_like(first)])
+    head = kind(3, LABELS).double()
+    if isinstance(head, CrfHead):
+        for mine, theirs in zip((head.first, head.next, head.last), (chain.first, chain.next, chain.last), strict=True):
+            mine.data = theirs.clone()
+    labels = torch.randint(1, LABELS + 1, real.shape) * real
+    objective = TaggingObjective(cast("WordClassifier", Said(head, passes)), 0.0, 0.0, agreement=3.0)
+    total, nll, count = objective(torch.ones_like(labels), torch.zeros_like(labels), labels)
+
+    held, gap = head.chain(), 0.0
+    for row, length in enumerate(LENGTHS):
+        every = list(product(range(LABELS), repeat=length)) if length else []
+        log_p, log_q = (
+            torch.tensor([by_hand(one[row], held, each) for each in every], dtype=torch.float64).log_softmax(0)
+            for one in passes
+        )
+        gap += float(((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum())
+    one_pass = [TaggingObjective(cast("WordClassifier", Said(head, x[None])), 0.0, 0.0, 0.0) for x in passes]
+    alone = [each(torch.ones_like(labels), torch.zeros_like(labels), labels)[0] for each in one_pass]
+    assert float(total) == pytest.approx(float(sum(alone)) / 2 + 3.0 / 4 * gap, rel=1e-5)
+    assert float(nll) == pytest.approx(float(alone[0])) and int(count) == sum(LENGTHS)

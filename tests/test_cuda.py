@@ -89,7 +89,7 @@ def test_relative_positions_and_memory_are_the_same_on_the_card(rows: int, remem
 
     wanted = run(exact, half=False)
     ours = copy.deepcopy(exact).float().cuda()
-    for half, bound in ((False, 1e-2), (True, 0.3)):  # some slopes are sums that nearly vanish, and mostly rounding
+    for half, bound in ((False, 1e-3), (True, 0.2)):  # for slopes; a tenth of it for the vectors
         found = run(ours, half)
         apart = [float((a - b).norm() / b.norm().clamp_min(1e-9)) for a, b in zip(found, wanted, strict=True)]
         assert apart[0] < bound / 10 and max(apart) < bound, f"half: {half}, vectors and slopes {apart}"
@@ -114,8 +114,9 @@ def test_slopes_with_dropout_in_attention_are_those_of_the_loss(remembered: int)
 
     loss().backward()
     for name, parameter in model.named_parameters():
-        if "self_attention" not in name or parameter.grad is None:
+        if "self_attention" not in name:
             continue
+        assert parameter.grad is not None, name
         slope, way = parameter.grad.clone(), torch.randn_like(parameter)
         far = 0.03 / float(slope.norm())  # the loss changes by hundredths: more than rounding, less than it bends
         with torch.no_grad():

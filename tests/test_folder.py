@@ -249,6 +249,12 @@ def test_an_unfinished_folder_that_cannot_be_written_says_so(published: Path, mo
     assert told(published) == {"2.0"}
 
 
+def test_a_link_named_like_a_move_is_left_alone(published: Path) -> None:
+    publish(published.parent / "other", 2.0)
+    (published / ".pending").symlink_to(published.parent / "other")
+    assert told(published) == {"1.0"} and (published.parent / "other" / "headway.json").exists()
+
+
 def test_two_writers_at_once_are_refused(published: Path) -> None:
     with model_folder.Lock(published / ".lock"), pytest.raises(UsageError, match="is being written by process"):
         publish(published, 2.0)

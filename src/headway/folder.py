@@ -108,7 +108,7 @@ def _finish(folder: Path) -> None:
     """Move what is pending to its place, the facts last. Whoever comes after a kill goes on from there."""
     pending = folder / PENDING
     if not pending.is_dir() or pending.is_symlink():
-        return
+        return  # a link leads elsewhere: it is none of ours
     if (pending / FACTS).exists():
         for name in {*_listed_files(folder)} - {*_listed_files(pending)}:  # tokenizers of other names
             (folder / name).unlink(missing_ok=True)
@@ -164,7 +164,8 @@ def _stamp(folder: Path) -> tuple[int, ...] | None:
 
 def _is_moving(folder: Path) -> bool:
     """Is a model whole, and not all of it in its place?"""
-    return (folder / PENDING / FACTS).exists()
+    pending = folder / PENDING
+    return (pending / FACTS).exists() and not pending.is_symlink()
 
 
 def _settle(folder: Path, until: float) -> None:

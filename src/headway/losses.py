@@ -71,7 +71,7 @@ def alignment(device: torch.device) -> int:
 
 
 def aligned(x: Tensor, dim: int) -> Tensor:
-    """The same with zeros after its end where a vocabulary is of an odd size."""
+    """The same with zeros after its end, up to a multiple of the alignment."""
     missing = -x.size(dim) % alignment(x.device)
     return F.pad(x, [0, 0] * (x.dim() - 1 - dim) + [0, missing]) if missing else x
 
@@ -104,8 +104,8 @@ class _Chunked(torch.autograd.Function):
             logits = F.linear(rows, w, b)[:, : len(weight)]
             chunk_total, chunk_nll, slope = smoothed_slope(logits, wanted, smoothing)
             if agreement:
-                apart, apart_slope = disagreement(*logits.chunk(2), real=labels[part] != PAD)
-                chunk_total, slope = chunk_total + agreement * apart, slope.add_(apart_slope, alpha=agreement)
+                gap, gap_slope = disagreement(*logits.chunk(2), real=labels[part] != PAD)
+                chunk_total, slope = chunk_total + agreement * gap, slope.add_(gap_slope, alpha=agreement)
             total, nll = total + chunk_total, nll + chunk_nll
             if wants_gradient:  # padding is taken out here, where rows are short
                 real, slope = (wanted[:, None] != PAD).to(x.dtype), aligned(slope, 1)
@@ -134,14 +134,14 @@ def disagreement(
     p, q, gap = log_p.exp(), log_q.exp(), log_p - log_q
     ahead, behind = (p * gap).sum(dim=-1, keepdim=True), -(q * gap).sum(dim=-1, keepdim=True)
     slopes = p * (gap - ahead) + (p - q), q * (-gap - behind) + (q - p)
-    apart = ((ahead + behind)[:, 0] * real).sum() / 2
-    return apart, (torch.cat(slopes) / 2).to(first.dtype)
+    total = ((ahead + behind)[:, 0] * real).sum() / 2
+    return total, (torch.cat(slopes) / 2).to(first.dtype)
 
 
 def apart(
     first: Float[Tensor, "*b v"], second: Float[Tensor, "*b v"], chances: Callable[[Tensor], Tensor]
 ) -> Float[Tensor, "*b"]:
-    """The same from scores of few labels, by autograd: (p - q) times the difference of scores, halved.
+    """Half of KL(p, q) + KL(q, p) from scores of few labels, by autograd: (p - q) times the difference of scores.
 
     What the scores are normalised by goes out in the sum of both divergences, so this holds for a softmax, for labels
     that stand alone, and for whole sequences under a random field, whose chances are its marginals.

@@ -28,8 +28,8 @@ class Tier:
     agreement: float = 0.0  # of two passes (R-Drop)
 
 
-# Small corpora want small models, much dropout and small batches. The second and third rows of the GPU were tried out on
-# Multi30k and Tatoeba (docs/results.md); the others follow the papers.
+# Small corpora want small models, much dropout and small batches. The second and third rows of the GPU were tried out
+# on Multi30k and Tatoeba (docs/results.md); the others follow the papers.
 CPU_TIERS = (
     Tier(8_000, 128, 4, 512, (2, 2), 0.2, 2e-3, 200, 1024),
     Tier(60_000, 256, 4, 1024, (3, 3), 0.2, 1.5e-3, 400, 4096),

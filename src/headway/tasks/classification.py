@@ -28,7 +28,7 @@ from headway.initialisation import initialise_linear
 from headway.losses import apart
 from headway.metrics.classes import best_threshold
 from headway.parts.heads.pooling import Mean, Pooling
-from headway.parts.size import check_share
+from headway.parts.size import check_range, check_share
 from headway.planning import propose_encoder
 from headway.tasks.base import Loaded, Setup, files_of
 from headway.tasks.classifier import Classes, Classifier, Decision
@@ -67,8 +67,7 @@ class Classification:
 
     def __post_init__(self) -> None:
         check_share("word_dropout", self.word_dropout)
-        if self.agreement < 0:
-            raise ValueError(f"agreement is {self.agreement}; it must be 0 or more")
+        check_range("agreement", self.agreement, 0, 1_000)
         if self.many and not self.label_separator:
             raise ValueError("label_separator is empty: with many labels something must stand between them")
 

@@ -22,6 +22,7 @@ from headway.errors import UsageError
 from headway.losses import chunked
 from headway.metrics import choose, measure
 from headway.models import EncoderDecoder
+from headway.parts.size import check_range
 from headway.planning import propose
 from headway.search import Beam, Greedy, Limits
 from headway.tasks.attending import attending
@@ -51,8 +52,7 @@ class Translation:
 
     def __post_init__(self) -> None:
         choose(self.metrics)
-        if self.agreement < 0:
-            raise ValueError(f"agreement is {self.agreement}; it must be 0 or more")
+        check_range("agreement", self.agreement, 0, 1_000)
 
     def propose(self, given: dict[str, Any], data: Data | Files, device: torch.device) -> dict[str, Any]:
         """Sizes by the number of pairs and by the machine."""

@@ -39,6 +39,7 @@ def slot_attention(q: Tensor, k: Tensor, v: Tensor, start: Tensor, origin: Tenso
     step = start.stride(0) if len(start) > 1 else 0
     _step[(rows * heads,)](  # pyright: ignore[reportIndexIssue]
         q, k, v, start, step, origin, out, q.stride(0), q.stride(1), *k.stride()[:3], *v.stride()[:3], heads, slots,
-        width, scale, BS=max(16, triton.next_power_of_2(slots)), BE=triton.next_power_of_2(width), num_warps=2,
+        width, scale, BS=max(16, triton.next_power_of_2(slots)), BE=triton.next_power_of_2(width),
+        num_warps=2 if width <= 64 else 4,
     )  # fmt: skip
     return out.transpose(1, 2)
