@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import cast
 
 import pytest
 import torch
@@ -126,14 +125,14 @@ def test_a_softmax_head_is_a_field_without_neighbours() -> None:
     torch.testing.assert_close(one, two)
 
 
-class Said(nn.Module):
+class Said(WordClassifier):
     """Stands for a model: says these scores, one after the other."""
 
     def __init__(self, head: TagHead, passes: Tensor) -> None:
-        super().__init__()
+        nn.Module.__init__(self)
         self.head, self.passes = head, list(passes)
 
-    def forward(self, *_: object) -> Tensor:
+    def forward(self, pieces: Tensor, first: Tensor, letters: Tensor | None = None) -> Tensor:  # noqa: ARG002
         return self.passes.pop(0)
 
 
@@ -148,7 +147,7 @@ def test_the_loss_of_two_passes_is_their_mean_and_how_far_they_are_apart(kind: t
         for mine, theirs in zip((head.first, head.next, head.last), (chain.first, chain.next, chain.last), strict=True):
             mine.data = theirs.clone()
     labels = torch.randint(1, LABELS + 1, real.shape) * real
-    objective = TaggingObjective(cast("WordClassifier", Said(head, passes)), 0.0, 0.0, agreement=3.0)
+    objective = TaggingObjective(Said(head, passes), 0.0, 0.0, agreement=3.0)
     total, nll, count = objective(torch.ones_like(labels), torch.zeros_like(labels), labels)
 
     held, gap = head.chain(), 0.0
@@ -159,7 +158,7 @@ def test_the_loss_of_two_passes_is_their_mean_and_how_far_they_are_apart(kind: t
             for one in passes
         )
         gap += float(((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum())
-    one_pass = [TaggingObjective(cast("WordClassifier", Said(head, x[None])), 0.0, 0.0, 0.0) for x in passes]
+    one_pass = [TaggingObjective(Said(head, x[None]), 0.0, 0.0, 0.0) for x in passes]
     alone = [each(torch.ones_like(labels), torch.zeros_like(labels), labels)[0] for each in one_pass]
     assert float(total) == pytest.approx(float(sum(alone)) / 2 + 3.0 / 4 * gap, rel=1e-5)
     assert float(nll) == pytest.approx(float(alone[0])) and int(count) == sum(LENGTHS)
