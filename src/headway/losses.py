@@ -66,7 +66,7 @@ def chunk_size(vocabulary: int, device: torch.device) -> int:
 
 
 def alignment(device: torch.device) -> int:
-    """Tensor cores multiply rows whose length is a multiple of this some three times as fast."""
+    """Rows whose length is no multiple of this go through slower kernels than those made for tensor cores."""
     return 8 if device.type == "cuda" else 1
 
 
