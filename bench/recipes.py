@@ -118,12 +118,12 @@ def entities(kind: str, folder: str, parts: tuple[str, ...], prepare: Callable[[
     return Row(**{**vars(row), "prepare": prepare}) if prepare else row
 
 
-def inflection(language: str) -> Row:
+def inflection(language: str, *more: str) -> Row:
     names = [f"sigmorphon2017-inflection/{language}.{part}.tsv" for part in ("train-high", "dev")]
     dev = ("dev.lemma", "dev.form")
     return Row(
         "inflection", ("train.lemma", "train.form"), dev, (dev,), "accuracy,per", "92 accuracy",
-        prepare=example("inflection.py", *names),
+        prepare=example("inflection.py", *names, *more),
     )  # fmt: skip
 
 
@@ -169,7 +169,9 @@ ROWS: dict[str, Row] = {
         prepare=example("phonemes.py", "cmudict-g2p/cmudict.dict"),
     ),
     "inflection-german": inflection("german"),
+    "inflection-german-compounds": inflection("german", "--compounds=1"),
     "inflection-finnish": inflection("finnish"),
+    "inflection-finnish-compounds": inflection("finnish", "--compounds=1"),
     "scan": Row(
         "scan", ("train.commands", "train.actions"), (), (("test.commands", "test.actions"),), "accuracy", "99",
         prepare=example("scan.py", "scan/tasks_train_simple.txt", "scan/tasks_test_simple.txt"),

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from headway.architecture import LanguageModelDesign
 from headway.data.documents import Amounts
-from headway.metrics.perplexity import Perplexity, remembered, strided, windows
+from headway.metrics.perplexity import Perplexity, nats, remembered, strided, windows
 from headway.models import LanguageModel
 from headway.parts.feed_forward import Relu
 from headway.parts.positions import Learned, Rotary, TransformerXL
@@ -110,6 +110,25 @@ def test_deeper_layers_remember_further_than_their_memory() -> None:
     assert abs(far[0] - far[1]) > 1e-9
     window = [x[13] for x in strided(net, [ids, other], 8, 4)]
     assert window[0] == window[1]
+
+
+@pytest.mark.parametrize(("memory", "segment"), [(4, 4), (7, 3), (2, 5)])
+def test_parts_read_side_by_side_are_the_document(memory: int, segment: int) -> None:
+    """Long documents and short ones, against one segment after the other."""
+    net = model(positions=TransformerXL(), memory=memory, layers=2).double()
+    documents = [document(length) for length in (400, 3, 2, 151, 2)]
+
+    @torch.inference_mode()
+    def in_one_go(ids: np.ndarray) -> np.ndarray:
+        held, lost = list[Tensor](), [np.zeros(0)]
+        row = torch.from_numpy(ids)
+        for inputs, labels in zip(row[:-1].split(segment), row[1:].split(segment), strict=True):
+            hidden, held = net.hidden(inputs[None], held)
+            lost.append(nats(net, hidden[0], labels))
+        return np.concatenate(lost)
+
+    for found, ids in zip(remembered(net, documents, segment), documents, strict=True):
+        assert np.allclose(found, in_one_go(ids), atol=1e-12)
 
 
 # ---------------------------------------------------------------- training with a memory

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import lzma
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -141,6 +143,9 @@ def test_a_damaged_store_is_not_opened(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- segments
 
 
+STREAMS = (Shuffled, InOrder, partial(InOrder, turns=2))
+
+
 def letters(folder: Path, count: int) -> Tokens:
     """A text of so many tokens, all different but for the ends of lines."""
     text = "".join(chr(0x4E00 + i) for i in range(count - 2))
@@ -149,11 +154,16 @@ def letters(folder: Path, count: int) -> Tokens:
     return made
 
 
-@pytest.mark.parametrize("stream", [Shuffled, InOrder])
+@pytest.mark.parametrize("stream", STREAMS)
 @given(count=st.integers(3, 90), segment=st.integers(1, 30), tokens=st.integers(1, 60), seed=st.integers(0, 9))
 @settings(max_examples=30, deadline=None)
 def test_an_epoch_sees_every_token_once(
-    tmp_path_factory: pytest.TempPathFactory, stream: type, count: int, segment: int, tokens: int, seed: int
+    tmp_path_factory: pytest.TempPathFactory,
+    stream: Callable[..., Shuffled | InOrder],
+    count: int,
+    segment: int,
+    tokens: int,
+    seed: int,
 ) -> None:
     """All but a rest shorter than a segment (or than the number of rows), which is another one in each epoch."""
     text = letters(tmp_path_factory.mktemp("text"), count)
@@ -161,7 +171,8 @@ def test_an_epoch_sees_every_token_once(
     reader = stream(text, size, seed)
     batches = [batch for batch in islice(reader.iterate(Cursor(1)), reader.count(1))]
     seen = np.concatenate([batch.inputs.flatten().numpy() for batch in batches])
-    assert len(np.unique(seen)) == len(seen) > count - max(size.length, size.rows)
+    rest = len(reader.rows) * reader.turns if isinstance(reader, InOrder) else size.length
+    assert len(np.unique(seen)) == len(seen) > count - rest
     assert [batch.cursor.epoch for batch in batches] == [1] * (len(batches) - 1) + [2]
     assert reader.passed(batches[-1].cursor) == 2.0
     assert all(len(batch.inputs) * batch.inputs.size(1) <= max(tokens, size.length) for batch in batches)
@@ -176,8 +187,8 @@ def test_labels_are_the_next_tokens_and_no_beginnings(tmp_path: Path) -> None:
     assert batch.tokens == 6
 
 
-@pytest.mark.parametrize("stream", [Shuffled, InOrder])
-def test_any_cursor_goes_on_with_the_same_batches(tmp_path: Path, stream: type) -> None:
+@pytest.mark.parametrize("stream", STREAMS)
+def test_any_cursor_goes_on_with_the_same_batches(tmp_path: Path, stream: Callable[..., Shuffled | InOrder]) -> None:
     text = letters(tmp_path, 70)
     reader = stream(text, Size.of(text, 8, BatchSettings(tokens=24)), seed=3)
     whole = list(islice(reader.iterate(Cursor()), 12))
@@ -189,8 +200,8 @@ def test_any_cursor_goes_on_with_the_same_batches(tmp_path: Path, stream: type) 
             assert torch.equal(ours, theirs)
 
 
-@pytest.mark.parametrize("stream", [Shuffled, InOrder])
-def test_ranks_share_the_text(tmp_path: Path, stream: type) -> None:
+@pytest.mark.parametrize("stream", STREAMS)
+def test_ranks_share_the_text(tmp_path: Path, stream: Callable[..., Shuffled | InOrder]) -> None:
     text = letters(tmp_path, 97)
     size = Size.of(text, 8, BatchSettings(tokens=16))
     readers = [stream(text, size, 5, rank, 2) for rank in range(2)]
@@ -210,6 +221,18 @@ def test_rows_go_on_where_they_stopped(tmp_path: Path) -> None:
         assert torch.equal(before.labels[:, -1], after.inputs[:, 0].masked_fill(after.inputs[:, 0] == BOS, PAD))
     fresh = [batch.tensors()[3] for batch in batches]
     assert fresh[0].all() and not torch.stack(fresh[1:-1]).any() and fresh[-1].all()
+
+
+def test_rows_take_turns(tmp_path: Path) -> None:
+    """Neighbouring batches read different rows; every row goes on at its next turn, in its own place of the memory."""
+    text = letters(tmp_path, 201)
+    reader = InOrder(text, Size.of(text, 2, BatchSettings(tokens=6)), seed=1, turns=5)
+    assert (reader.turns, reader.long, reader.count(0)) == (2, 33, 2 * 17), "rows of at least 16 segments"
+    batches = list(islice(reader.iterate(Cursor()), reader.count(0)))
+    assert [batch.tensors()[2].tolist() for batch in batches[:3]] == [[0, 1, 2], [3, 4, 5], [0, 1, 2]]
+    assert [bool(batch.tensors()[3].all()) for batch in batches] == [True] * 2 + [False] * 32
+    for one, two in zip(batches, batches[2:], strict=False):
+        assert ((two.indices - one.indices) % len(text) == 2).all()
 
 
 def test_shuffled_segments_change_with_the_epoch_and_the_seed(tmp_path: Path) -> None:

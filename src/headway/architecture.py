@@ -146,9 +146,11 @@ class LanguageModelDesign(Design):
     layers: int = 6  # layers of the stack
     memory: int = 0  # tokens remembered from earlier segments (Transformer-XL)
     tie: bool = True  # the output uses the embedding's matrix
+    head_dropout: float = 0.0  # on the vectors that the next piece is told from
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_share("head_dropout", self.head_dropout)
         check_range("layers", self.layers, 1, LARGEST["layers"])
         check_range("memory", self.memory, 0, LARGEST["longest"])
         check_pair(self.positions, self.attention, self.size(), causal=True)
@@ -158,7 +160,8 @@ class LanguageModelDesign(Design):
         size = self.size(decoder_layers=self.layers)
         embedding = Embedding(vocabulary, self.width, self.scale_embedding)
         stack = encoder_stack(self, size, self.layers, self.attention)
-        model = LanguageModel(embedding, stack, output_head(embedding, self.tie, self.output_bias), self.memory)
+        head, dropout = output_head(embedding, self.tie, self.output_bias), Dropout(self.head_dropout)
+        model = LanguageModel(embedding, stack, head, dropout, self.memory)
         initialise(model, {stack: self.gain(size, True)})
         return model
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from headway.numerics.mask import Mask
 from headway.parts.blocks import BlockState, Place, Source
+from headway.parts.dropout import Dropout
 from headway.parts.embedding import Embedding
 from headway.parts.heads.vocabulary import VocabularyHead
 from headway.parts.stacks import Decoder, Encoder
@@ -128,9 +129,11 @@ class EncoderDecoder(nn.Module):
 class LanguageModel(nn.Module):
     """One stack that looks back only: text goes on. With `memory` it is Transformer-XL."""
 
-    def __init__(self, embedding: Embedding, stack: Encoder, head: VocabularyHead, memory: int = 0) -> None:
+    def __init__(
+        self, embedding: Embedding, stack: Encoder, head: VocabularyHead, dropout: Dropout, memory: int = 0
+    ) -> None:
         super().__init__()
-        self.embedding, self.stack, self.head, self.memory = embedding, stack, head, memory
+        self.embedding, self.stack, self.head, self.dropout, self.memory = embedding, stack, head, dropout, memory
 
     def hidden(
         self, tokens: Ids, memory: Sequence[Tensor] = (), known: Int[Tensor, "b"] | None = None
@@ -147,7 +150,7 @@ class LanguageModel(nn.Module):
         here = Place(pos, Mask(keys=seen, causal=True), tokens != PAD)
         hidden = self.stack(self.embedding(tokens), here, states, before)
         looked_at = [state.looked_at for state in states if state.looked_at is not None]
-        return hidden, self.newest(memory, looked_at) if self.memory else []
+        return self.dropout(hidden), self.newest(memory, looked_at) if self.memory else []
 
     def newest(self, older: Sequence[Tensor], looked_at: Sequence[Tensor]) -> list[Float[Tensor, "b m d"]]:
         """Of each layer's vectors the last, as many as are remembered."""

@@ -18,6 +18,7 @@ from headway.data.tokens import Tokens
 from headway.text.vocabulary import BOS, PAD
 
 SHIFT, SHUFFLE = 4, 5  # purposes of random numbers
+LEAST = 16  # segments of a row, which begins with nothing before it, however many take turns
 
 
 @dataclass(frozen=True)
@@ -115,34 +116,39 @@ class Shuffled:
 
 
 class InOrder:
-    """The text is cut into as many long rows as a batch has; each batch takes every row's next segment.
+    """The text is cut into long rows, which are read segment by segment: what a row has read before is its memory.
 
-    So what a row has read before is what its last segments held. Ranks take rows, and so one batch each a step.
+    Batches of different rows take turns. If the same rows filled every batch, steps in a row would learn from the
+    same few pages: their gradients do not average out, and the weights are pulled towards them.
+    Ranks take rows, and so one batch each a step.
     """
 
-    def __init__(self, text: Tokens, size: Size, seed: int, rank: int = 0, world: int = 1) -> None:
-        rows = min(size.rows * world, max(world, len(text) // size.length))
+    def __init__(self, text: Tokens, size: Size, seed: int, rank: int = 0, world: int = 1, turns: int = 1) -> None:
+        together = min(size.rows * world, max(world, len(text) // size.length))  # rows of one step, of all ranks
         self.text, self.seed, self.world = text, seed, world
-        self.rows, self.length = np.arange(rows)[rank::world], size.length
-        self.long = max(1, len(text) // rows)  # tokens of each row
-        self.steps = -(-self.long // size.length)
+        self.turns = max(1, min(turns, len(text) // (together * size.length * LEAST)))
+        self.length, self.long = size.length, max(1, len(text) // (together * self.turns))  # of a segment, of a row
+        self.rows = np.arange(together)[rank::world]  # of the text's, when a rank's first turn comes
+        self.together = together
+        self.steps = -(-self.long // size.length) * self.turns
 
     def iterate(self, cursor: Cursor) -> Generator[Segments]:
         epoch, step = cursor.epoch, min(cursor.batch // self.world, self.steps - 1)
         while True:
-            starts = (self.rows * self.long + step * self.length + shift(self.seed, epoch, self.length)) % len(
-                self.text
-            )
-            length = min(self.length, self.long - step * self.length)
+            segment, turn = divmod(step, self.turns)
+            begin = segment * self.length
+            rows = self.rows + turn * self.together
+            starts = (rows * self.long + begin + shift(self.seed, epoch, self.long)) % len(self.text)
             last = step + 1 == self.steps
             after = Cursor(epoch + 1) if last else Cursor(epoch, 0, (step + 1) * self.world)
-            yield Segments.read(self.text, starts, length, after, self.beside(fresh=step == 0))
+            length = min(self.length, self.long - begin)
+            yield Segments.read(self.text, starts, length, after, self.beside(turn, fresh=segment == 0))
             epoch, step = (epoch + 1, 0) if last else (epoch, step + 1)
 
-    def beside(self, fresh: bool) -> tuple[Tensor, ...]:
-        """Which rows of the memory these are, and whether they begin anew."""
+    def beside(self, turn: int, fresh: bool) -> tuple[Tensor, ...]:
+        """Which rows of a rank's memory these are, and whether they begin anew."""
         count = len(self.rows)
-        return torch.arange(count), torch.full((count,), fresh)
+        return torch.arange(count) + turn * count, torch.full((count,), fresh)
 
     def count(self, epoch: int) -> int:  # noqa: ARG002
         return self.steps * self.world

@@ -21,6 +21,7 @@ from headway.translating import packs, pad_rows
 Document = Integer[np.ndarray, "_"]  # begin, pieces, ends
 PACK_TOKENS, PACK_ROWS = 16_384, 256  # read at once
 LOGITS = 1 << 22  # numbers held at once
+PART = 4  # how often the reach of a memory fits into a part of a document: as many to one are read twice
 
 
 @dataclass(frozen=True)
@@ -96,17 +97,32 @@ def strided(model: LanguageModel, documents: Sequence[Document], longest: int, s
 
 @torch.inference_mode()
 def remembered(model: LanguageModel, documents: Sequence[Document], segment: int) -> list[np.ndarray]:
-    """The same segment by segment, each with the model's memory of those before it."""
-    device = model.head.weight.device
-    return [_remembered(model, torch.from_numpy(document).to(device), segment) for document in documents]
+    """The same segment by segment, each with the model's memory of those before it.
+
+    A layer looks at most one memory back, so what lies further back than all layers together reach changes nothing:
+    a long document is cut into parts that are read side by side, each after a beginning that only fills the memory.
+    """
+    losses = [np.zeros(len(document) - 1) for document in documents]
+    reach = len(model.stack.layers) * -(-model.memory // segment) * segment
+    stride = PART * max(reach, segment)
+    cut = list(windows([len(lost) for lost in losses], stride + reach, stride))
+    rows = max(1, PACK_TOKENS // segment)
+    for pack in packs([window.stop - window.start for window in cut], rows * (stride + reach), min(rows, PACK_ROWS)):
+        some = [cut[i] for i in pack]
+        read = _remembered(model, [documents[w.document][w.start : w.stop + 1] for w in some], segment)
+        for window, lost in zip(some, read, strict=True):
+            counted = lost[window.counted - window.start : window.stop - window.start]
+            losses[window.document][window.counted : window.stop] = counted
+    return losses
 
 
-def _remembered(model: LanguageModel, document: Tensor, segment: int) -> np.ndarray:
-    losses, memory = [np.zeros(0)], list[Tensor]()
-    for inputs, labels in zip(document[:-1].split(segment), document[1:].split(segment), strict=True):
-        hidden, memory = model.hidden(inputs[None], memory)
-        losses.append(nats(model, hidden[0], labels))
-    return np.concatenate(losses)
+def _remembered(model: LanguageModel, parts: Sequence[Document], segment: int) -> Float[np.ndarray, "b t"]:
+    """Side by side; rows that are shorter end in padding, which nothing looks back at."""
+    tokens, memory, losses = pad_rows([part.tolist() for part in parts], model.head.weight.device), list[Tensor](), []
+    for inputs, labels in zip(tokens[:, :-1].split(segment, dim=1), tokens[:, 1:].split(segment, dim=1), strict=True):
+        hidden, memory = model.hidden(inputs, memory)
+        losses.append(nats(model, hidden.flatten(0, 1), labels.flatten()).reshape(labels.shape))
+    return np.concatenate(losses, axis=1)
 
 
 def nats(model: LanguageModel, hidden: Float[Tensor, "t d"], labels: Tensor) -> Float[np.ndarray, " t"]:

@@ -51,15 +51,22 @@ class LanguageModelling:
 
     kind: Literal["language_model"] = "language_model"
     segment: int = 256  # tokens read at once; with model.memory each is read with the memory of those before it
+    order: Literal["rows", "shuffled"] = (
+        "rows"  # with model.memory: rows that go on, or segments read after what is before
+    )
+    turns: int = 8  # with model.memory: batches of different rows that take turns, so that neighbours differ
     document: Unit = "file"  # what is read with nothing before it: a file, a paragraph (between empty lines) or a line
     line_end: Literal["piece", "text"] = "piece"  # a line's end is the end piece; text: documents are encoded whole
     held_out: float = 0.1  # share of the text, its end, that is kept for validation when data.dev is not set
     word_dropout: float = 0.0  # share of pieces hidden while training
+    forget: float = 0.0  # share of rows that do without their memory in a step of training
     agreement: float = 0.0  # R-Drop: how much two readings with other dropout must agree; 0: one reading
 
     def __post_init__(self) -> None:
         check_range("segment", self.segment, 1, 1_000_000)
+        check_range("turns", self.turns, 1, 1000)
         check_share("word_dropout", self.word_dropout)
+        check_share("forget", self.forget)
         check_range("agreement", self.agreement, 0, 1_000)
         if not 0 <= self.held_out < 1:
             raise ValueError(f"held_out is {self.held_out}; it must be at least 0 and less than 1")
@@ -163,7 +170,8 @@ class LanguageModelTask:
     @property
     def fingerprint(self) -> str:
         """Changes with the training text, the pieces and the seed."""
-        return f"{self.train.facts.key}-{self.setup.seed}-{self.settings.segment}"
+        one = self.settings
+        return f"{self.train.facts.key}-{self.setup.seed}-{one.segment}-{one.turns}"
 
     # ------------------------------------------------------------ text
 
@@ -203,12 +211,19 @@ class LanguageModelTask:
     def objective(self, model: nn.Module) -> nn.Module:
         assert isinstance(model, LanguageModel)
         settings = self.settings
-        lesson = reading.Lesson(self.setup.training.smoothing, settings.word_dropout, settings.agreement)
-        return reading.Remembering(model, lesson, self.size.rows) if model.memory else reading.Reading(model, lesson)
+        smoothing = self.setup.training.smoothing
+        lesson = reading.Lesson(smoothing, settings.word_dropout, settings.agreement, settings.forget)
+        if not model.memory:
+            return reading.Reading(model, lesson)
+        return reading.Remembering(model, lesson, self.size.rows * self.in_order().turns)
 
     def stream(self, rank: int, world: int) -> Stream:
-        order = InOrder if self.design.memory else Shuffled
-        return order(self.train, self.size, self.setup.seed, rank, world)
+        if self.design.memory:
+            return self.in_order(rank, world)
+        return Shuffled(self.train, self.size, self.setup.seed, rank, world)
+
+    def in_order(self, rank: int = 0, world: int = 1) -> InOrder:
+        return InOrder(self.train, self.size, self.setup.seed, rank, world, self.settings.turns)
 
     # ------------------------------------------------------------ validation
 

@@ -22,6 +22,7 @@ class Lesson:
     smoothing: float = 0.0
     word_dropout: float = 0.0  # share of pieces hidden from the reader
     agreement: float = 0.0  # how much two readings must agree (R-Drop); 0: one reading
+    forget: float = 0.0  # share of rows that do without their memory in a step
 
     @property
     def readings(self) -> int:
@@ -30,6 +31,12 @@ class Lesson:
     def inputs(self, ids: Int[Tensor, "b t"]) -> Int[Tensor, "c t"]:
         """A row for each reading, hidden each by itself."""
         return hide(ids.repeat(self.readings, 1), self.word_dropout)
+
+    def remembered(self, known: Int[Tensor, "c"]) -> Int[Tensor, "c"]:
+        """A model that never does without its memory learns to lean on it."""
+        if not self.forget:
+            return known
+        return known.masked_fill(torch.rand(known.shape, device=known.device) < self.forget, 0)
 
     def sums(self, model: LanguageModel, hidden: Float[Tensor, "c t d"], labels: Int[Tensor, "b t"]) -> Sums:
         loss = chunked(hidden, model.head.weight, model.head.bias, labels, self.smoothing, self.agreement)
@@ -74,7 +81,8 @@ class Remembering(nn.Module):
         vectors, length = self.carried["vectors"].flatten(1, 2), self.carried["length"].flatten()  # views
         rows = torch.cat([rows + reading * self.rows for reading in range(self.lesson.readings)])
         known = length[rows].masked_fill(fresh.repeat(self.lesson.readings), 0)
-        hidden, after = self.model.hidden(self.lesson.inputs(inputs), list(vectors[:, rows].unbind(0)), known)
+        seen = self.lesson.remembered(known)
+        hidden, after = self.model.hidden(self.lesson.inputs(inputs), list(vectors[:, rows].unbind(0)), seen)
         with torch.no_grad():
             vectors.index_copy_(1, rows, torch.stack(after).to(vectors.dtype))
             length.index_copy_(0, rows, (known + inputs.size(1)).clamp(max=self.model.memory))
