@@ -25,6 +25,7 @@ class Panel:
     y: str
     unit: str
     rows: str = ""  # those whose first cell has this pattern
+    ticks: tuple[int, ...] = ()  # of a logarithmic axis
 
 
 PANELS = {
@@ -34,8 +35,12 @@ PANELS = {
         Panel("Tatoeba English → German", "wall clock, whole command", "dev BLEU", "seconds, whole command"),
     ),
     "speed.png": (
-        Panel("Fast, default, best", "sentences/s", "BLEU", "sentences/s"),
-        Panel("Fast, default, best", "sentences/s", "chrF", "sentences/s"),
+        Panel("Fast, default, best", "sentences/s", "BLEU", "sentences/s", ticks=(30, 100, 300, 1000)),
+        Panel("Fast, default, best", "sentences/s", "chrF", "sentences/s", ticks=(30, 100, 300, 1000)),
+    ),
+    "scaling.png": (
+        Panel("Quality against the amount of text", "pairs", "dev BLEU", "pairs", ticks=(1658, 16_578, 165_778)),
+        Panel("Quality against the amount of text", "pairs", "chrF", "pairs", ticks=(1658, 16_578, 165_778)),
     ),
 }  # fmt: skip
 
@@ -74,9 +79,9 @@ def draw(text: str, panels: tuple[Panel, ...], path: Path) -> None:
             axes.plot(x, y, "s" if PEER in name else "o", color=colour, markersize=8)
             label = "" if name.startswith("the same") else re.split(r"[:,(]", name.replace("headway, ", ""))[0]
             axes.annotate(label, (x, y), (0, 8), textcoords="offset points", ha="center", fontsize=8, color=colour)
-        if panel.unit.endswith("/s"):
+        if panel.ticks:
             axes.set_xscale("log")
-            axes.set_xticks([30, 100, 300, 1000], ["30", "100", "300", "1,000"])
+            axes.set_xticks(panel.ticks, [f"{tick:,}" for tick in panel.ticks])
             axes.minorticks_off()
         axes.margins(x=0.25, y=0.2)
         axes.set(xlabel=panel.unit, ylabel=panel.y, title=panel.section.removesuffix(", English → French"))
