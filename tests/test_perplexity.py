@@ -181,6 +181,30 @@ def test_no_gradient_flows_into_the_memory() -> None:
     assert not any(tensor.requires_grad for tensor in objective.carried.values())
 
 
+def test_a_row_that_forgets_reads_as_if_it_were_fresh_and_remembers_again() -> None:
+    """With `forget` of all rows a step is that of segments by themselves; what is carried is not touched by it."""
+    net = model(positions=TransformerXL(), memory=6).double()
+    first, second = segments(2, 5, 2)
+    always, never = (Remembering(net, Lesson(forget=share), rows=2) for share in (0.0, 0.999999))
+    for number, ids in enumerate((first, second)):
+        batch = ids, ids, torch.arange(2), torch.full((2,), number == 0)
+        kept, forgot = always(*batch)[0], never(*batch)[0]
+    assert torch.allclose(forgot, Reading(net, Lesson())(second, second)[0], rtol=1e-6)
+    assert not torch.allclose(forgot, kept, rtol=1e-6)
+    assert torch.equal(always.carried["length"], never.carried["length"])
+    drawn = Lesson(forget=0.3).remembered(torch.full((4000,), 6))
+    assert set(drawn.tolist()) == {0, 6} and 0.25 < float((drawn == 0).double().mean()) < 0.35
+
+
+def test_dropout_before_the_head_holds_in_training_only() -> None:
+    net, ids = model(head_dropout=0.5), segments(2, 6, 1)[0]
+    plain = net.hidden(ids)[0]
+    assert torch.equal(plain, net.hidden(ids)[0])
+    dropped = net.train().hidden(ids)[0]
+    share = float((dropped == 0).double().mean())
+    assert 0.3 < share < 0.7 and torch.allclose(dropped[dropped != 0], 2 * plain[dropped != 0], rtol=1e-3)
+
+
 def test_two_readings_remember_each_its_own() -> None:
     """Without dropout both are the same: so are the loss, and what each remembers. With it they are not."""
     net = model(positions=TransformerXL(), memory=6).double()
