@@ -14,7 +14,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from bench.recipes import ROWS, Row, headway, read, run
+from bench.recipes import ROWS, Row, Settings, headway, read, run
 
 FORTH, BACK = ROWS["multi30k-en-de"], ROWS["multi30k-de-en"]
 SMALL = {
@@ -40,8 +40,8 @@ def cut(work: Path, every: int) -> tuple[tuple[Path, Path], Path]:
     return real, write(work / "more.de", [line for number, line in enumerate(german) if number % every])
 
 
-def small(row: Row, train: tuple[Path, Path], **more: str) -> Row:
-    return replace(row, train=tuple(map(str, train)), settings={**SMALL, **more}, goal="")
+def small(row: Row, train: tuple[Path, Path], more: Settings | None = None) -> Row:
+    return replace(row, train=tuple(map(str, train)), settings={**SMALL, **(more or {})}, goal="")
 
 
 def main() -> None:
@@ -62,7 +62,7 @@ def main() -> None:
     made = work / "made"
     headway("augment", work / "back" / "model", "--target", rest, "--out", made, "--device", given.device)
     beside = f'[{{ source = "{made}/train.en", target = "{made}/train.de", tag = "bt" }}]'
-    print(run("both", small(FORTH, real, **{"data.corpora": beside}), work, more), flush=True)
+    print(run("both", small(FORTH, real, {"data.corpora": beside}), work, more), flush=True)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ HEADWAY_DATA=corpora python -m bench.variants tatoeba-en-de-tenth --set training
 from __future__ import annotations
 
 import argparse
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,13 +25,17 @@ def main() -> None:
     parser.add_argument("--try", action="append", default=[], metavar="SETTINGS", dest="tries", help="one more run")
     parser.add_argument("--only-tries", action="store_true", help="leave out the run without a change")
     given = parser.parse_args()
+    if not ROWS[given.row].dev:
+        parser.error(f"{given.row} has no dev files to measure on")
     row = replace(ROWS[given.row], tests=(ROWS[given.row].dev,), goal="")
     print("| change | training | measured | |\n|---|---|---|---|", flush=True)
     for change in given.tries if given.only_tries else ["", *given.tries]:
-        words = [word for one in (*given.set, *change.split()) for word in ("--set", one)]
+        words = [word for one in (*given.set, *shlex.split(change, posix=False)) for word in ("--set", one)]
         name = change.replace('"', "") or "none"
-        line = run(name.replace("/", "-").replace(" ", "+"), row, given.work, ["--device", given.device, *words])
-        print(line, flush=True)
+        folder = given.work / given.row
+        print(
+            run(name.replace("/", "-").replace(" ", "+"), row, folder, ["--device", given.device, *words]), flush=True
+        )
 
 
 if __name__ == "__main__":

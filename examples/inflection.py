@@ -65,7 +65,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("train", "dev", "folder"):
         parser.add_argument(name, type=Path)
-    parser.add_argument("--compounds", type=int, default=0, metavar="N", help="made-up words for each real one")
+    parser.add_argument(
+        "--compounds", type=int, default=0, metavar="N", help="made-up words, at most, for each real one"
+    )
     given = parser.parse_args()
     train = read(given.train)
     train += compounds(train, given.compounds)

@@ -68,7 +68,10 @@ KINDS: dict[str, tuple[Callable[[Path], Written], dict[str, Any]]] = {
     "batch norm": (write_text, language_model(positions={"kind": "bucketed"}, norm={"kind": "batch"})),
     "relative": (write_text, language_model(positions={"kind": "transformer_xl"})),
     "memory": (write_text, language_model(positions={"kind": "transformer_xl"}, memory=16)),
-    "forgetful": (write_text, language_model({"forget": 0.5}, positions={"kind": "transformer_xl"}, memory=16)),
+    "forgetful": (
+        write_text,
+        language_model({"forget": 0.5, "turns": 2}, positions={"kind": "transformer_xl"}, memory=16),
+    ),
     "two readings": (
         write_text,
         language_model({"agreement": 1.0}, positions={"kind": "transformer_xl"}, memory=16),

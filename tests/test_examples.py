@@ -64,6 +64,22 @@ def test_inflection_in_symbols(tmp_path: Path) -> None:
     assert lines(tmp_path / "dev.form") == ["s a g t e", "s e t z t e ▁ a b"]
 
 
+def test_made_up_compounds_are_inflected_at_their_end(tmp_path: Path) -> None:
+    """A form that does not begin as its lemma does, or has a space, is left alone."""
+    path = written(tmp_path, "Haus\tHäuser\tN;NOM;PL\nsagen\tgesagt\tV.PTCP;PST\n" + INFLECTION)
+    call("inflection", path, path, tmp_path, "--compounds", "2")
+    made = [
+        (one.split(), two.split())
+        for one, two in zip(lines(tmp_path / "train.lemma")[4:], lines(tmp_path / "train.form")[4:], strict=True)
+    ]
+    assert made and len(lines(tmp_path / "dev.lemma")) == 4
+    for lemma, form in made:
+        word, inflected = "".join(lemma).lstrip("NVOMPLSTG3"), "".join(form)
+        ends = ("haus", "häuser") if lemma[0] == "N" else ("sagen", "sagte")
+        assert word.endswith(ends[0]) and inflected.endswith(ends[1])
+        assert word.removesuffix(ends[0]) == inflected.removesuffix(ends[1]) != ""
+
+
 def test_scan(tmp_path: Path) -> None:
     path = written(tmp_path, SCAN)
     call("scan", path, path, tmp_path)

@@ -46,6 +46,7 @@ TINY: dict[str, Any] = {
     },
 }  # fmt: skip
 XL: dict[str, Any] = {"model": {"positions": {"kind": "transformer_xl"}, "memory": 16}}
+IN_TURNS: dict[str, Any] = {**XL, "task": {"turns": 2, "forget": 0.5}}
 
 
 def write(folder: Path, text: str) -> str:
@@ -161,13 +162,20 @@ def test_only_a_memory_copies_across_segments(tmp_path: Path, memory: int, solve
     assert second.mean() < 0.1 * chance if solved else second.mean() > 0.9 * chance
 
 
+@pytest.fixture
+def short_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows take turns however short they are."""
+    monkeypatch.setattr("headway.data.segments.LEAST", 1)
+
+
 def dev(folder: Path, text: str) -> str:
     path = folder / "dev.txt"
     path.write_text(text, encoding="utf-8")
     return str(path)
 
 
-@pytest.mark.parametrize("changes", [{}, XL], ids=["shuffled", "memory"])
+@pytest.mark.parametrize("changes", [{}, XL, IN_TURNS], ids=["shuffled", "memory", "turns"])
+@pytest.mark.usefixtures("short_rows")
 def test_a_run_that_was_killed_goes_on_bit_for_bit(tmp_path: Path, changes: dict[str, Any]) -> None:
     """Also what was remembered is remembered again: it is part of the checkpoint."""
     more = {"training": {"checkpoint_every": 7, "accumulate": 2}, "model": {"dropout": 0.1}}
@@ -182,11 +190,17 @@ def test_a_run_that_was_killed_goes_on_bit_for_bit(tmp_path: Path, changes: dict
     assert any(held.glob("step-*/carried.safetensors")) == bool(changes)
 
 
-def test_a_batch_that_is_cut_in_two_remembers_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("short_rows")
+@pytest.mark.parametrize("turns", [1, 2])
+def test_a_batch_that_is_cut_in_two_remembers_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
     """Out of memory in the middle of a step: the halves begin again with what was remembered before it."""
     results = []
     for failing in (False, True):
-        run = trainer(tmp_path, counting(40), XL, {"training": {"precision": "fp32"}}, out=f"cut-{failing}")
+        changes = {"training": {"precision": "fp32"}, "task": {"turns": turns}}
+        run = trainer(tmp_path, counting(40), XL, changes, out=f"cut-{failing}")
+        assert isinstance(run.task, LanguageModelTask) and run.task.in_order().turns == turns
         engine, stream = run.job.engine, run.job.stream.iterate(corpora.START)
         batches = list(islice(stream, 3))
         engine.step(batches[:1], 1, 0.0, 1.0)
@@ -246,6 +260,8 @@ def test_short_texts_and_short_documents_train(tmp_path: Path) -> None:
         ("abc\n", {"model": {"positions": {"kind": "learned"}, "longest": 8}}, "segment is 12, but the model knows 8"),
         ("abc\n", {"model": {"positions": {"kind": "sinusoidal"}, "memory": 4}}, "positions that only count distances"),
         ("abc\n", {"model": {"kind": "encoder"}}, "a language model only looks back"),
+        ("abc\n", {"task": {"forget": 0.5}}, "the model remembers nothing"),
+        ("abc\n", {"task": {"turns": 2}}, "the model remembers nothing"),
     ],
 )
 def test_mistakes_are_told_in_one_line(tmp_path: Path, text: str, change: dict[str, Any], said: str) -> None:

@@ -181,19 +181,30 @@ def test_no_gradient_flows_into_the_memory() -> None:
     assert not any(tensor.requires_grad for tensor in objective.carried.values())
 
 
-def test_a_row_that_forgets_reads_as_if_it_were_fresh_and_remembers_again() -> None:
-    """With `forget` of all rows a step is that of segments by themselves; what is carried is not touched by it."""
+def test_a_row_that_forgets_reads_as_if_it_were_fresh() -> None:
+    """With `forget` of all rows a step is that of segments by themselves; the next one may remember it."""
     net = model(positions=TransformerXL(), memory=6).double()
-    first, second = segments(2, 5, 2)
-    always, never = (Remembering(net, Lesson(forget=share), rows=2) for share in (0.0, 0.999999))
-    for number, ids in enumerate((first, second)):
-        batch = ids, ids, torch.arange(2), torch.full((2,), number == 0)
-        kept, forgot = always(*batch)[0], never(*batch)[0]
-    assert torch.allclose(forgot, Reading(net, Lesson())(second, second)[0], rtol=1e-6)
-    assert not torch.allclose(forgot, kept, rtol=1e-6)
-    assert torch.equal(always.carried["length"], never.carried["length"])
-    drawn = Lesson(forget=0.3).remembered(torch.full((4000,), 6))
-    assert set(drawn.tolist()) == {0, 6} and 0.25 < float((drawn == 0).double().mean()) < 0.35
+    first, second, third = segments(2, 5, 3)
+    forgetful = Remembering(net, Lesson(forget=0.999999), rows=2)
+    told = Remembering(net, Lesson(), rows=2)
+    rows, fresh = torch.arange(2), torch.ones(2, dtype=torch.bool)
+    forgetful(first, first, rows, fresh)
+    assert torch.allclose(
+        forgetful(second, second, rows, ~fresh)[0], Reading(net, Lesson())(second, second)[0], rtol=1e-6
+    )
+    told(second, second, rows, fresh)  # what a fresh row remembers of it is what a forgetful one does
+    forgetful.lesson = Lesson()
+    assert forgetful.carried["length"].tolist() == [[6, 6]] and told.carried["length"].tolist() == [[5, 5]]
+    newest = [one.carried["vectors"][..., -5:, :] for one in (forgetful, told)]
+    assert torch.allclose(*newest)
+    alone = Reading(net, Lesson())(third, third)[0]
+    assert not torch.allclose(forgetful(third, third, rows, ~fresh)[0], alone, rtol=1e-6), "it remembers again"
+
+
+def test_readings_of_a_row_forget_together() -> None:
+    kept = Lesson(forget=0.3, agreement=1.0).kept(torch.full((4000,), 6))
+    assert set(kept.tolist()) == {0, 6} and 0.25 < float((kept == 0).double().mean()) < 0.35
+    assert torch.equal(kept[:2000], kept[2000:])
 
 
 def test_dropout_before_the_head_holds_in_training_only() -> None:

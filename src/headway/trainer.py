@@ -100,8 +100,8 @@ class Trainer:
     def check(self, configuration: str) -> None:
         if configuration != self.job.saver.checkpoints.configuration:
             raise UsageError(
-                f"{self.folder} holds a run on other training text: the files have changed since it began; "
-                "put them back, or give another --out"
+                f"{self.folder} holds a run on other training text, or in another order: the files or the version of "
+                "headway have changed since it began; put them back, or give another --out"
             )
 
     def decided(self, training: Training) -> Training:

@@ -18,7 +18,7 @@ from headway.data.tokens import Tokens
 from headway.text.vocabulary import BOS, PAD
 
 SHIFT, SHUFFLE = 4, 5  # purposes of random numbers
-LEAST = 16  # segments of a row, which begins with nothing before it, however many take turns
+LEAST = 16  # segments of a row, where rows take turns: each begins with nothing before it
 
 
 @dataclass(frozen=True)
@@ -118,19 +118,19 @@ class Shuffled:
 class InOrder:
     """The text is cut into long rows, which are read segment by segment: what a row has read before is its memory.
 
-    Batches of different rows take turns. If the same rows filled every batch, steps in a row would learn from the
-    same few pages: their gradients do not average out, and the weights are pulled towards them.
+    Batches of different rows may take turns, so that steps in a row do not all learn from the same few pages.
     Ranks take rows, and so one batch each a step.
     """
 
     def __init__(self, text: Tokens, size: Size, seed: int, rank: int = 0, world: int = 1, turns: int = 1) -> None:
         together = min(size.rows * world, max(world, len(text) // size.length))  # rows of one step, of all ranks
-        self.text, self.seed, self.world = text, seed, world
+        self.text, self.seed, self.world, self.together = text, seed, world, together
         self.turns = max(1, min(turns, len(text) // (together * size.length * LEAST)))
-        self.length, self.long = size.length, max(1, len(text) // (together * self.turns))  # of a segment, of a row
+        self.long = max(1, len(text) // (together * self.turns))  # tokens of a row
+        self.segments = -(-self.long // size.length)  # of a row
+        self.length = -(-self.long // self.segments)  # as even as can be: a short rest would be a poor step
         self.rows = np.arange(together)[rank::world]  # of the text's, when a rank's first turn comes
-        self.together = together
-        self.steps = -(-self.long // size.length) * self.turns
+        self.steps = self.segments * self.turns
 
     def iterate(self, cursor: Cursor) -> Generator[Segments]:
         epoch, step = cursor.epoch, min(cursor.batch // self.world, self.steps - 1)

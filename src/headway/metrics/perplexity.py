@@ -21,7 +21,7 @@ from headway.translating import packs, pad_rows
 Document = Integer[np.ndarray, "_"]  # begin, pieces, ends
 PACK_TOKENS, PACK_ROWS = 16_384, 256  # read at once
 LOGITS = 1 << 22  # numbers held at once
-PART = 4  # how often the reach of a memory fits into a part of a document: as many to one are read twice
+PART = 4  # a part of a document is so many times as long as the beginning that is read twice
 
 
 @dataclass(frozen=True)
@@ -106,23 +106,28 @@ def remembered(model: LanguageModel, documents: Sequence[Document], segment: int
     reach = len(model.stack.layers) * -(-model.memory // segment) * segment
     stride = PART * max(reach, segment)
     cut = list(windows([len(lost) for lost in losses], stride + reach, stride))
-    rows = max(1, PACK_TOKENS // segment)
+    rows = max(1, PACK_TOKENS // (segment + model.memory))
     for pack in packs([window.stop - window.start for window in cut], rows * (stride + reach), min(rows, PACK_ROWS)):
         some = [cut[i] for i in pack]
-        read = _remembered(model, [documents[w.document][w.start : w.stop + 1] for w in some], segment)
+        unread = min(window.counted - window.start for window in some)
+        read = _remembered(model, [documents[w.document][w.start : w.stop + 1] for w in some], segment, unread)
         for window, lost in zip(some, read, strict=True):
             counted = lost[window.counted - window.start : window.stop - window.start]
             losses[window.document][window.counted : window.stop] = counted
     return losses
 
 
-def _remembered(model: LanguageModel, parts: Sequence[Document], segment: int) -> Float[np.ndarray, "b t"]:
-    """Side by side; rows that are shorter end in padding, which nothing looks back at."""
-    tokens, memory, losses = pad_rows([part.tolist() for part in parts], model.head.weight.device), list[Tensor](), []
-    for inputs, labels in zip(tokens[:, :-1].split(segment, dim=1), tokens[:, 1:].split(segment, dim=1), strict=True):
-        hidden, memory = model.hidden(inputs, memory)
-        losses.append(nats(model, hidden.flatten(0, 1), labels.flatten()).reshape(labels.shape))
-    return np.concatenate(losses, axis=1)
+def _remembered(model: LanguageModel, parts: Sequence[Document], segment: int, unread: int) -> Float[np.ndarray, "b t"]:
+    """Side by side; rows that are shorter end in padding, which nothing looks back at. `unread`: only remembered."""
+    tokens, memory = pad_rows([part.tolist() for part in parts], model.head.weight.device), list[Tensor]()
+    inputs, labels = tokens[:, :-1], tokens[:, 1:]
+    losses = np.zeros(labels.shape)
+    for begin in range(0, labels.size(1), segment):
+        here = slice(begin, begin + segment)
+        hidden, memory = model.hidden(inputs[:, here], memory)
+        if begin >= unread:
+            losses[:, here] = nats(model, hidden.flatten(0, 1), labels[:, here].flatten()).reshape(len(parts), -1)
+    return losses
 
 
 def nats(model: LanguageModel, hidden: Float[Tensor, "t d"], labels: Tensor) -> Float[np.ndarray, " t"]:

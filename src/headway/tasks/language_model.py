@@ -51,15 +51,12 @@ class LanguageModelling:
 
     kind: Literal["language_model"] = "language_model"
     segment: int = 256  # tokens read at once; with model.memory each is read with the memory of those before it
-    order: Literal["rows", "shuffled"] = (
-        "rows"  # with model.memory: rows that go on, or segments read after what is before
-    )
-    turns: int = 8  # with model.memory: batches of different rows that take turns, so that neighbours differ
+    turns: int = 1  # with model.memory: batches of different rows that take turns; each has a memory of its own
     document: Unit = "file"  # what is read with nothing before it: a file, a paragraph (between empty lines) or a line
     line_end: Literal["piece", "text"] = "piece"  # a line's end is the end piece; text: documents are encoded whole
     held_out: float = 0.1  # share of the text, its end, that is kept for validation when data.dev is not set
     word_dropout: float = 0.0  # share of pieces hidden while training
-    forget: float = 0.0  # share of rows that do without their memory in a step of training
+    forget: float = 0.0  # with model.memory: share of rows that do without it in a step of training
     agreement: float = 0.0  # R-Drop: how much two readings with other dropout must agree; 0: one reading
 
     def __post_init__(self) -> None:
@@ -87,6 +84,11 @@ class LanguageModelling:
                 f"a language model only looks back: model.kind is {setup.design.kind!r}, not language_model"
             )
         check_design(setup.design, self.segment)
+        if not setup.design.memory and (self.forget or self.turns > 1):
+            raise UsageError(
+                f"task.forget is {self.forget} and task.turns {self.turns}, but the model remembers nothing; "
+                "set model.memory, or leave them out"
+            )
         return LanguageModelTask(setup, self, setup.design)
 
     def reading(self, files: Files) -> Reading:
@@ -169,9 +171,9 @@ class LanguageModelTask:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with the training text, the pieces and the seed."""
-        one = self.settings
-        return f"{self.train.facts.key}-{self.setup.seed}-{one.segment}-{one.turns}"
+        """Changes with the training text, the pieces, the seed and the order of segments."""
+        order = f"-{self.settings.turns}" if self.design.memory else ""
+        return f"{self.train.facts.key}-{self.setup.seed}-{self.settings.segment}{order}"
 
     # ------------------------------------------------------------ text
 

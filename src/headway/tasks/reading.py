@@ -32,11 +32,12 @@ class Lesson:
         """A row for each reading, hidden each by itself."""
         return hide(ids.repeat(self.readings, 1), self.word_dropout)
 
-    def remembered(self, known: Int[Tensor, "c"]) -> Int[Tensor, "c"]:
-        """A model that never does without its memory learns to lean on it."""
+    def kept(self, known: Int[Tensor, "c"]) -> Int[Tensor, "c"]:
+        """A model that never does without its memory leans on it. Two readings of a row forget together."""
         if not self.forget:
             return known
-        return known.masked_fill(torch.rand(known.shape, device=known.device) < self.forget, 0)
+        forgot = torch.rand(len(known) // self.readings, device=known.device) < self.forget
+        return known.masked_fill(forgot.repeat(self.readings), 0)
 
     def sums(self, model: LanguageModel, hidden: Float[Tensor, "c t d"], labels: Int[Tensor, "b t"]) -> Sums:
         loss = chunked(hidden, model.head.weight, model.head.bias, labels, self.smoothing, self.agreement)
@@ -81,7 +82,7 @@ class Remembering(nn.Module):
         vectors, length = self.carried["vectors"].flatten(1, 2), self.carried["length"].flatten()  # views
         rows = torch.cat([rows + reading * self.rows for reading in range(self.lesson.readings)])
         known = length[rows].masked_fill(fresh.repeat(self.lesson.readings), 0)
-        seen = self.lesson.remembered(known)
+        seen = self.lesson.kept(known)
         hidden, after = self.model.hidden(self.lesson.inputs(inputs), list(vectors[:, rows].unbind(0)), seen)
         with torch.no_grad():
             vectors.index_copy_(1, rows, torch.stack(after).to(vectors.dtype))
