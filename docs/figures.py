@@ -34,6 +34,11 @@ PANELS = {
               "seconds, whole command", r"^(?!.*French)"),
         Panel("Tatoeba English → German", "wall clock, whole command", "dev BLEU", "seconds, whole command"),
     ),
+    "quality-chrf.png": (
+        Panel("Multi30k English → German, English → French", "wall clock, whole command", "chrF",
+              "seconds, whole command", r"^(?!.*French)"),
+        Panel("Tatoeba English → German", "wall clock, whole command", "chrF", "seconds, whole command"),
+    ),
     "speed.png": (
         Panel("Fast, default, best", "sentences/s", "BLEU", "sentences/s", ticks=(30, 100, 300, 1000)),
         Panel("Fast, default, best", "sentences/s", "chrF", "sentences/s", ticks=(30, 100, 300, 1000)),
