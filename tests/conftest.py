@@ -14,3 +14,9 @@ settings.load_profile("headway")
 @pytest.fixture(autouse=True)
 def same_random_numbers() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def short_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a text take turns however short they are."""
+    monkeypatch.setattr("headway.data.segments.LEAST", 1)

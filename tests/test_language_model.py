@@ -162,12 +162,6 @@ def test_only_a_memory_copies_across_segments(tmp_path: Path, memory: int, solve
     assert second.mean() < 0.1 * chance if solved else second.mean() > 0.9 * chance
 
 
-@pytest.fixture
-def short_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows take turns however short they are."""
-    monkeypatch.setattr("headway.data.segments.LEAST", 1)
-
-
 def dev(folder: Path, text: str) -> str:
     path = folder / "dev.txt"
     path.write_text(text, encoding="utf-8")

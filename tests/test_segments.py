@@ -146,12 +146,6 @@ def test_a_damaged_store_is_not_opened(tmp_path: Path) -> None:
 STREAMS = (Shuffled, InOrder, partial(InOrder, turns=2))
 
 
-@pytest.fixture
-def short_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows take turns however short they are."""
-    monkeypatch.setattr("headway.data.segments.LEAST", 1)
-
-
 def in_turns(stream: Callable[..., Shuffled | InOrder], reader: Shuffled | InOrder) -> bool:
     return not isinstance(stream, partial) or (isinstance(reader, InOrder) and reader.turns == 2)
 
