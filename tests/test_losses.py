@@ -366,3 +366,22 @@ def test_a_loss_that_leaves_its_range_is_noticed_and_noise_is_not() -> None:
     assert guard.see(12.0, True) is None  # one batch alone
     reasons = [guard.see(8.0, True) for _ in range(PATIENCE)]
     assert any(reason and reason.startswith("the loss rose to ") for reason in reasons)
+
+
+def test_a_loss_that_creeps_back_up_is_noticed() -> None:
+    """Each step is within the range of those before it; all together they lose half of what was learned."""
+    guard, dice = Guard(), torch.Generator().manual_seed(0)
+
+    def seen(*ends: float, steps: int) -> list[str | None]:
+        path = torch.linspace(*ends, steps) + 0.1 * torch.randn(steps, generator=dice)
+        return [guard.see(loss, True) for loss in path.tolist()]
+
+    assert not any(seen(9.0, 5.0, steps=4 * WINDOW))
+    assert not any(seen(5.0, 6.0, steps=4 * WINDOW)), "a quarter back may be the text"
+    reasons = seen(6.0, 7.5, steps=8 * WINDOW)
+    assert next(reason for reason in reasons if reason).endswith("half of what was learned is lost")
+
+
+def test_a_run_that_learns_nothing_more_may_wander() -> None:
+    guard, dice = Guard(), torch.Generator().manual_seed(0)
+    assert not any(guard.see(loss, True) for loss in (2 + 0.3 * torch.randn(20 * WINDOW, generator=dice)).tolist())

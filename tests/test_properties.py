@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import jaxtyping
 import pytest
@@ -301,7 +302,7 @@ def test_how_a_sublayer_joins_the_stream() -> None:
         return 2 * h
 
     def join(place: Any) -> Tensor:
-        return place.build(norm, SIZE, 0.0, False)(x, double)
+        return place.build(norm, SIZE, Dropout(0.0), False)(x, double)
 
     close(join(Post()), plain(x + 2 * x))
     close(join(Pre()), x + 2 * plain(x))
@@ -322,7 +323,7 @@ def test_deep_norms_constants(n: int, m: int, decoder: bool, alpha: float, beta:
     """Table 1 of Wang et al. 2022."""
     size = Size(width=16, heads=1, key_heads=1, head_width=16, encoder_layers=n, decoder_layers=m)
     x = torch.randn(1, 2, 16)
-    place = DeepNorm().build(LayerNorm(), size, 0.0, decoder)
+    place = DeepNorm().build(LayerNorm(), size, Dropout(0.0), decoder)
     close(place(x, lambda h: h), F.layer_norm((alpha + 1) * x, (16,)))
     assert DeepNorm().gain(size, decoder) == pytest.approx(beta)
 
@@ -382,6 +383,33 @@ def test_dropout_keeps_the_mean() -> None:
     assert y.unique().tolist() == pytest.approx([0.0, 1 / 0.7], rel=1e-4)
     assert torch.equal(dropout.eval()(x), x)
     assert torch.equal(Dropout(0.0)(x), x)
+
+
+def test_locked_dropout_drops_the_same_everywhere_in_a_row() -> None:
+    dropout, x = Dropout(0.3, locked=True), torch.rand(40, 9, 100) + 1
+    factor = dropout(x) / x
+    assert torch.allclose(factor, factor[:, :1].expand_as(factor)), "at every position the same"
+    assert not torch.equal(factor[0], factor[1]), "in every row others"
+    assert float((factor == 0).float().mean()) == pytest.approx(0.3, abs=0.03)
+    assert float(factor.mean()) == pytest.approx(1.0, abs=0.05)
+    assert torch.equal(dropout.eval()(x), x)
+
+
+def test_a_design_locks_all_dropout_of_the_stream() -> None:
+    """Attention weights are no features of a position: theirs stays as it is."""
+    feed = Relu(width=32, dropout=0.1)
+    parts = {"width": 16, "heads": 2, "layers": 2, "dropout": 0.1, "attention_dropout": 0.1, "head_dropout": 0.1}
+    for locked in (False, True):
+        model = LanguageModelDesign(**parts, feed_forward=feed, locked_dropout=locked).build(30)
+        found = [part.locked for part in model.modules() if isinstance(part, Dropout) and part.share]
+        assert found == [locked] * (1 + 2 * 3 + 1)  # embeddings; each layer's two sublayers and inner vectors; head
+
+
+def test_embeddings_may_have_a_dropout_of_their_own() -> None:
+    design = LanguageModelDesign(width=16, heads=2, layers=1, dropout=0.1)
+    assert cast(Dropout, design.build(30).stack.dropout).share == 0.1
+    assert cast(Dropout, replace(design, embedding_dropout=0.0).build(30).stack.dropout).share == 0.0
+    assert cast(Dropout, replace(design, embedding_dropout=0.7).build(30).stack.dropout).share == 0.7
 
 
 # ---------------------------------------------------------------- the whole model

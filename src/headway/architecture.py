@@ -45,6 +45,9 @@ class Design:
     residual: Residual = Post()  # post (the paper's), pre, sandwich, deep or rezero
     dropout: float = 0.1  # on every sublayer's output and on the embeddings
     attention_dropout: float = 0.0  # on attention weights
+    embedding_dropout: float | None = None  # on the embeddings, where it is not to be the same as dropout
+    piece_dropout: float = 0.0  # share of the vocabulary whose embeddings are zero in a step of training
+    locked_dropout: bool = False  # drop the same features at every position of a sequence
     bias: bool = True  # biases in attention and feed-forward layers
     scale_embedding: bool = True  # multiply embeddings by the root of the width
     output_bias: bool = False  # a bias for every piece of the vocabulary
@@ -63,6 +66,8 @@ class Design:
             )
         check_share("dropout", self.dropout)
         check_share("attention_dropout", self.attention_dropout)
+        check_share("embedding_dropout", self.embedding_dropout or 0.0)
+        check_share("piece_dropout", self.piece_dropout)
         check_range("initial_gain", self.initial_gain, 0, 10)
 
     def size(self, encoder_layers: int = 0, decoder_layers: int = 0) -> Size:
@@ -75,6 +80,12 @@ class Design:
             decoder_layers=decoder_layers,
             longest=self.longest,
         )
+
+    def embedding(self, vocabulary: int) -> Embedding:
+        return Embedding(vocabulary, self.width, self.scale_embedding, self.piece_dropout)
+
+    def drop(self, share: float) -> Dropout:
+        return Dropout(share, self.locked_dropout)
 
     def gain(self, size: Size, decoder: bool) -> float:
         return self.initial_gain * self.residual.gain(size, decoder)
@@ -133,8 +144,8 @@ class EncoderDecoderDesign(Design):
                 f'tie = "all" needs one vocabulary for both sides, not {source} and {target}; '
                 'learn it jointly, or set tie = "output"'
             )
-        written = Embedding(target, self.width, self.scale_embedding)
-        read = written if self.tie == "all" else Embedding(source, self.width, self.scale_embedding)
+        written = self.embedding(target)
+        read = written if self.tie == "all" else self.embedding(source)
         return (read, written), output_head(written, self.tie != "none", self.output_bias)
 
 
@@ -158,9 +169,9 @@ class LanguageModelDesign(Design):
     def build(self, vocabulary: int) -> LanguageModel:
         check_range("vocabulary", vocabulary, 1, LARGEST["vocabulary"])
         size = self.size(decoder_layers=self.layers)
-        embedding = Embedding(vocabulary, self.width, self.scale_embedding)
+        embedding = self.embedding(vocabulary)
         stack = encoder_stack(self, size, self.layers, self.attention)
-        head, dropout = output_head(embedding, self.tie, self.output_bias), Dropout(self.head_dropout)
+        head, dropout = output_head(embedding, self.tie, self.output_bias), self.drop(self.head_dropout)
         model = LanguageModel(embedding, stack, head, dropout, self.memory)
         initialise(model, {stack: self.gain(size, True)})
         return model
@@ -180,12 +191,16 @@ class TextEncoderDesign(Design):
         check_range("pairs", self.pairs, 0, LARGEST["vocabulary"])
         check_pair(self.positions, self.attention, self.size(), causal=False)
 
+    def embedding(self, vocabulary: int) -> Embedding:
+        if not self.pairs:
+            return super().embedding(vocabulary)
+        return PairedEmbedding(vocabulary, self.width, self.scale_embedding, self.piece_dropout, self.pairs)
+
     def build(self, vocabulary: int) -> TextEncoder:
         check_range("vocabulary", vocabulary, 1, LARGEST["vocabulary"])
         size = self.size(encoder_layers=self.layers)
         stack = encoder_stack(self, size, self.layers, self.attention)
-        shape = vocabulary, self.width, self.scale_embedding
-        model = TextEncoder(PairedEmbedding(*shape, self.pairs) if self.pairs else Embedding(*shape), stack)
+        model = TextEncoder(self.embedding(vocabulary), stack)
         initialise(model, {stack: self.gain(size, False)})
         return model
 
@@ -201,7 +216,8 @@ def encoder_stack(design: Design, size: Size, layers: int, mixing: Mixing) -> En
 
     def block() -> nn.Module:
         attention = attend(design, size, layer_positions(design, size, shared), mixing)
-        return EncoderBlock(attention, design.feed_forward.build(size, design.bias), around(design, size, 2, decoder))
+        feed = design.feed_forward.build(size, design.bias, design.drop)
+        return EncoderBlock(attention, feed, around(design, size, 2, decoder))
 
     return finish(Encoder, design, shared, [block() for _ in range(layers)])
 
@@ -212,7 +228,7 @@ def decoder_stack(design: Design, size: Size, cross: Mixing) -> Decoder:
     def block() -> nn.Module:
         own = attend(design, size, layer_positions(design, size, shared), design.attention)
         source = attend(design, size, NoPositions().build(size), cross)
-        feed = design.feed_forward.build(size, design.bias)
+        feed = design.feed_forward.build(size, design.bias, design.drop)
         return DecoderBlock(own, source, feed, around(design, size, 3, decoder=True))
 
     return finish(Decoder, design, shared, [block() for _ in range(size.decoder_layers)])
@@ -221,7 +237,8 @@ def decoder_stack(design: Design, size: Size, cross: Mixing) -> Decoder:
 def finish(kind: type[S], design: Design, shared: Positions, blocks: list[nn.Module]) -> S:
     last_norm = design.norm.build(design.width) if design.residual.last_norm else None
     bottom = Positions() if shared.per_layer else shared
-    return kind(bottom, blocks, last_norm, Dropout(design.dropout))
+    on_embeddings = design.dropout if design.embedding_dropout is None else design.embedding_dropout
+    return kind(bottom, blocks, last_norm, design.drop(on_embeddings))
 
 
 def layer_positions(design: Design, size: Size, shared: Positions) -> Positions:
@@ -236,7 +253,7 @@ def attend(design: Design, size: Size, positions: Positions, mixing: Mixing) -> 
 
 
 def around(design: Design, size: Size, count: int, decoder: bool) -> list[nn.Module]:
-    return [design.residual.build(design.norm, size, design.dropout, decoder) for _ in range(count)]
+    return [design.residual.build(design.norm, size, design.drop(design.dropout), decoder) for _ in range(count)]
 
 
 def output_head(embedding: Embedding, tied: bool, bias: bool) -> VocabularyHead:

@@ -13,6 +13,11 @@ from torch.nn import functional as F
 
 from headway.text.vocabulary import PAD
 
+try:  # on machines with Triton
+    from headway.slopes import slopes_in_place
+except ImportError:
+    slopes_in_place = None
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -67,13 +72,13 @@ def chunk_size(vocabulary: int, device: torch.device) -> int:
 
 def alignment(device: torch.device) -> int:
     """Rows whose length is no multiple of this go through slower kernels than those made for tensor cores."""
-    return 8 if device.type == "cuda" else 1
+    return 16 if device.type == "cuda" else 1
 
 
-def aligned(x: Tensor, dim: int) -> Tensor:
-    """The same with zeros after its end, up to a multiple of the alignment."""
-    missing = -x.size(dim) % alignment(x.device)
-    return F.pad(x, [0, 0] * (x.dim() - 1 - dim) + [0, missing]) if missing else x
+def aligned(x: Tensor) -> Tensor:
+    """The same with zeros after its last row, up to a multiple of the alignment."""
+    missing = -len(x) % alignment(x.device)
+    return F.pad(x, [0, 0] * (x.dim() - 1) + [0, missing]) if missing else x
 
 
 class _Chunked(torch.autograd.Function):
@@ -91,8 +96,8 @@ class _Chunked(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         low = torch.get_autocast_dtype(hidden.device.type) if torch.is_autocast_enabled(hidden.device.type) else None
         x, w = (hidden, weight) if low is None else (hidden.to(low), weight.to(low))
-        b = None if bias is None else aligned(bias.to(w.dtype), 0)
-        w = aligned(w, 0)
+        b = None if bias is None else aligned(bias.to(w.dtype))
+        w = aligned(w)
         wants_gradient, copies = hidden.requires_grad or weight.requires_grad, len(x)
         grad_x, grad_w = torch.empty_like(x), torch.zeros_like(weight)
         grad_b = None if bias is None else torch.zeros_like(bias)
@@ -100,15 +105,11 @@ class _Chunked(torch.autograd.Function):
         size = max(1, chunk_size(weight.size(0), x.device) // copies)
         for start in range(0, x.size(1), size):
             part = slice(start, start + size)
-            rows, wanted = x[:, part].flatten(0, 1), labels[part].repeat(copies)
-            logits = F.linear(rows, w, b)[:, : len(weight)]
-            chunk_total, chunk_nll, slope = smoothed_slope(logits, wanted, smoothing)
-            if agreement:
-                gap, gap_slope = disagreement(*logits.chunk(2), real=labels[part] != PAD)
-                chunk_total, slope = chunk_total + agreement * gap, slope.add_(gap_slope, alpha=agreement)
+            rows, wanted = x[:, part].flatten(0, 1), labels[part]
+            chunk_total, chunk_nll, slope = slopes(F.linear(rows, w, b), wanted, len(weight), smoothing, agreement)
             total, nll = total + chunk_total, nll + chunk_nll
             if wants_gradient:  # padding is taken out here, where rows are short
-                real, slope = (wanted[:, None] != PAD).to(x.dtype), aligned(slope, 1)
+                real = (wanted.repeat(copies)[:, None] != PAD).to(x.dtype)
                 grad_x[:, part] = ((slope @ w) * real).unflatten(0, (copies, -1))
                 grad_w += (slope.t() @ (rows * real))[: len(weight)]
                 if grad_b is not None:
@@ -124,6 +125,28 @@ class _Chunked(torch.autograd.Function):
         scale = outside[0] / ctx.copies
         scaled_b = grad_b[0] * scale if grad_b else None
         return (grad_x * scale).to(ctx.hidden_dtype), grad_w * scale.to(grad_w.dtype), scaled_b, None, None, None
+
+
+def slopes(
+    logits: Float[Tensor, "m w"], labels: Int[Tensor, "n"], vocabulary: int, smoothing: float, agreement: float
+) -> tuple[Tensor, Tensor, Float[Tensor, "m w"]]:
+    """Loss, cross-entropy, and the loss's gradient by the logits, which may be wider than the vocabulary.
+
+    With `agreement` there are two rows for each label, first all of one reading, then all of the other. The logits are
+    used up.
+    """
+    wanted = labels.repeat(len(logits) // len(labels))
+    if slopes_in_place is not None and logits.is_cuda and logits.dtype != torch.float64:
+        nll, spread, gaps = slopes_in_place(logits, labels, vocabulary, smoothing, agreement)
+        plain = (nll * (wanted != PAD)).sum()
+        total = (1 - smoothing) * plain + smoothing * (spread * (wanted != PAD)).sum()
+        return total + agreement * (gaps * (labels != PAD)).sum(), plain, logits
+    known = logits[:, :vocabulary]
+    total, plain, slope = smoothed_slope(known, wanted, smoothing)
+    if agreement:
+        gap, gap_slope = disagreement(*known.chunk(2), real=labels != PAD)
+        total, slope = total + agreement * gap, slope.add_(gap_slope, alpha=agreement)
+    return total, plain, F.pad(slope, (0, logits.size(1) - vocabulary))
 
 
 def disagreement(

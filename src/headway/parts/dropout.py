@@ -19,16 +19,23 @@ def random_shorts(count: int) -> Tensor:
 
 
 class Dropout(nn.Module):
-    """Set a share of the features to zero while training and scale the rest up (Srivastava et al. 2014)."""
+    """Set a share of the features to zero while training and scale the rest up (Srivastava et al. 2014).
 
-    def __init__(self, share: float) -> None:
+    Where it is locked the features are the same at every position of a sequence (Gal and Ghahramani 2016): noise that
+    differs from one position to the next can be averaged away by looking at many of them, this cannot.
+    """
+
+    def __init__(self, share: float, locked: bool = False) -> None:
         super().__init__()
         check_share("dropout", share)
-        self.share = share
+        self.share, self.locked = share, locked
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         if not self.training or self.share == 0:
             return x
+        return x * self.drop(torch.ones_like(x[..., :1, :])) if self.locked else self.drop(x)
+
+    def drop(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         if x.device.type != "cpu" or torch.compiler.is_compiling():
             return F.dropout(x, self.share)
         dropped = round(self.share * RESOLUTION)
@@ -36,4 +43,4 @@ class Dropout(nn.Module):
         return x * keep.to(x.dtype).mul_(RESOLUTION / (RESOLUTION - dropped))
 
     def extra_repr(self) -> str:
-        return f"{self.share}"
+        return f"{self.share}{', locked' if self.locked else ''}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,7 @@ from headway.parts.dropout import Dropout
 from headway.parts.size import Size, check_range, check_share
 
 Stream = Float[Tensor, "b t d"]
+Drop = Callable[[float], nn.Module]
 
 WIDEST = 1_000_000
 
@@ -20,10 +22,10 @@ WIDEST = 1_000_000
 class ReluLayer(nn.Module):
     """max(0, x W1 + b1) W2 + b2."""
 
-    def __init__(self, width: int, inner: int, bias: bool, dropout: float) -> None:
+    def __init__(self, width: int, inner: int, bias: bool, dropout: nn.Module) -> None:
         super().__init__()
         self.up, self.down = nn.Linear(width, inner, bias=bias), nn.Linear(inner, width, bias=bias)
-        self.dropout = Dropout(dropout)
+        self.dropout = dropout
 
     def forward(self, x: Stream) -> Stream:
         return self.down(self.dropout(F.relu(self.up(x))))
@@ -39,7 +41,7 @@ class SwishLayer(ReluLayer):
 class GeluLayer(ReluLayer):
     """The same with a smooth step (Hendrycks and Gimpel 2016); `tanh` is GPT-2's approximation."""
 
-    def __init__(self, width: int, inner: int, bias: bool, dropout: float, tanh: bool) -> None:
+    def __init__(self, width: int, inner: int, bias: bool, dropout: nn.Module, tanh: bool) -> None:
         super().__init__(width, inner, bias, dropout)
         self.approximate = "tanh" if tanh else "none"
 
@@ -50,10 +52,10 @@ class GeluLayer(ReluLayer):
 class SwigluLayer(nn.Module):
     """(silu(x W) * x V) W2: one half opens and closes the other (Shazeer 2020). `up` holds W, then V."""
 
-    def __init__(self, width: int, inner: int, bias: bool, dropout: float) -> None:
+    def __init__(self, width: int, inner: int, bias: bool, dropout: nn.Module) -> None:
         super().__init__()
         self.up, self.down = nn.Linear(width, 2 * inner, bias=bias), nn.Linear(inner, width, bias=bias)
-        self.dropout = Dropout(dropout)
+        self.dropout = dropout
 
     def forward(self, x: Stream) -> Stream:
         gate, value = self.up(x).chunk(2, dim=-1)
@@ -76,8 +78,8 @@ class Relu:
     def __post_init__(self) -> None:
         check_inner(self.width, self.dropout)
 
-    def build(self, size: Size, bias: bool) -> nn.Module:
-        return ReluLayer(size.width, self.width or 4 * size.width, bias, self.dropout)
+    def build(self, size: Size, bias: bool, drop: Drop = Dropout) -> nn.Module:
+        return ReluLayer(size.width, self.width or 4 * size.width, bias, drop(self.dropout))
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,8 @@ class Swish:
     def __post_init__(self) -> None:
         check_inner(self.width, self.dropout)
 
-    def build(self, size: Size, bias: bool) -> nn.Module:
-        return SwishLayer(size.width, self.width or 4 * size.width, bias, self.dropout)
+    def build(self, size: Size, bias: bool, drop: Drop = Dropout) -> nn.Module:
+        return SwishLayer(size.width, self.width or 4 * size.width, bias, drop(self.dropout))
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,8 @@ class Gelu:
     def __post_init__(self) -> None:
         check_inner(self.width, self.dropout)
 
-    def build(self, size: Size, bias: bool) -> nn.Module:
-        return GeluLayer(size.width, self.width or 4 * size.width, bias, self.dropout, self.tanh)
+    def build(self, size: Size, bias: bool, drop: Drop = Dropout) -> nn.Module:
+        return GeluLayer(size.width, self.width or 4 * size.width, bias, drop(self.dropout), self.tanh)
 
 
 @dataclass(frozen=True)
@@ -122,9 +124,9 @@ class Swiglu:
     def __post_init__(self) -> None:
         check_inner(self.width, self.dropout)
 
-    def build(self, size: Size, bias: bool) -> nn.Module:
+    def build(self, size: Size, bias: bool, drop: Drop = Dropout) -> nn.Module:
         inner = self.width or -(-8 * size.width // (3 * 32)) * 32
-        return SwigluLayer(size.width, inner, bias, self.dropout)
+        return SwigluLayer(size.width, inner, bias, drop(self.dropout))
 
 
 FeedForward = Relu | Gelu | Swish | Swiglu

@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headway.parts.dropout import Dropout
 from headway.parts.norms import Norm, Real
 from headway.parts.size import Size
 
@@ -21,9 +20,9 @@ Sublayer = Callable[[Tensor], Tensor]
 class PostNorm(nn.Module):
     """LayerNorm(x + Sublayer(x)), the paper's (section 3.1). With `weight` > 1 it is DeepNorm (Wang et al. 2022)."""
 
-    def __init__(self, norm: nn.Module, dropout: float, weight: float = 1.0) -> None:
+    def __init__(self, norm: nn.Module, dropout: nn.Module, weight: float = 1.0) -> None:
         super().__init__()
-        self.norm, self.dropout, self.weight = norm, Dropout(dropout), weight
+        self.norm, self.dropout, self.weight = norm, dropout, weight
 
     def forward(self, x: Stream, sublayer: Sublayer, real: Real = None) -> Stream:
         stream = x if self.weight == 1.0 else self.weight * x
@@ -33,9 +32,9 @@ class PostNorm(nn.Module):
 class PreNorm(nn.Module):
     """x + Sublayer(LayerNorm(x)): the stream itself is never normalised."""
 
-    def __init__(self, norm: nn.Module, dropout: float) -> None:
+    def __init__(self, norm: nn.Module, dropout: nn.Module) -> None:
         super().__init__()
-        self.norm, self.dropout = norm, Dropout(dropout)
+        self.norm, self.dropout = norm, dropout
 
     def forward(self, x: Stream, sublayer: Sublayer, real: Real = None) -> Stream:
         return x + self.dropout(sublayer(self.norm(x, real)))
@@ -44,9 +43,9 @@ class PreNorm(nn.Module):
 class SandwichNorm(nn.Module):
     """A norm before and a norm after the sublayer, inside the residual (Ding et al. 2021)."""
 
-    def __init__(self, before: nn.Module, after: nn.Module, dropout: float) -> None:
+    def __init__(self, before: nn.Module, after: nn.Module, dropout: nn.Module) -> None:
         super().__init__()
-        self.before, self.after, self.dropout = before, after, Dropout(dropout)
+        self.before, self.after, self.dropout = before, after, dropout
 
     def forward(self, x: Stream, sublayer: Sublayer, real: Real = None) -> Stream:
         return x + self.dropout(self.after(sublayer(self.before(x, real)), real))
@@ -55,9 +54,9 @@ class SandwichNorm(nn.Module):
 class ReZeroResidual(nn.Module):
     """x + alpha * Sublayer(x), alpha begins at zero; no norm at all (Bachlechner et al. 2020)."""
 
-    def __init__(self, dropout: float) -> None:
+    def __init__(self, dropout: nn.Module) -> None:
         super().__init__()
-        self.alpha, self.dropout = nn.Parameter(torch.zeros(())), Dropout(dropout)
+        self.alpha, self.dropout = nn.Parameter(torch.zeros(())), dropout
 
     def forward(self, x: Stream, sublayer: Sublayer, real: Real = None) -> Stream:
         return x + self.alpha * self.dropout(sublayer(x))
@@ -80,7 +79,7 @@ class Post(Placement):
 
     kind: Literal["post"] = "post"
 
-    def build(self, norm: Norm, size: Size, dropout: float, decoder: bool) -> nn.Module:
+    def build(self, norm: Norm, size: Size, dropout: nn.Module, decoder: bool) -> nn.Module:
         return PostNorm(norm.build(size.width), dropout)
 
 
@@ -91,7 +90,7 @@ class Pre(Placement):
     kind: Literal["pre"] = "pre"
     last_norm: ClassVar[bool] = True
 
-    def build(self, norm: Norm, size: Size, dropout: float, decoder: bool) -> nn.Module:
+    def build(self, norm: Norm, size: Size, dropout: nn.Module, decoder: bool) -> nn.Module:
         return PreNorm(norm.build(size.width), dropout)
 
 
@@ -102,7 +101,7 @@ class Sandwich(Placement):
     kind: Literal["sandwich"] = "sandwich"
     last_norm: ClassVar[bool] = True
 
-    def build(self, norm: Norm, size: Size, dropout: float, decoder: bool) -> nn.Module:
+    def build(self, norm: Norm, size: Size, dropout: nn.Module, decoder: bool) -> nn.Module:
         return SandwichNorm(norm.build(size.width), norm.build(size.width), dropout)
 
 
@@ -112,7 +111,7 @@ class DeepNorm(Placement):
 
     kind: Literal["deep"] = "deep"
 
-    def build(self, norm: Norm, size: Size, dropout: float, decoder: bool) -> nn.Module:
+    def build(self, norm: Norm, size: Size, dropout: nn.Module, decoder: bool) -> nn.Module:
         return PostNorm(norm.build(size.width), dropout, weight=self.constants(size, decoder)[0])
 
     def gain(self, size: Size, decoder: bool) -> float:
@@ -134,7 +133,7 @@ class ReZero(Placement):
 
     kind: Literal["rezero"] = "rezero"
 
-    def build(self, norm: Norm, size: Size, dropout: float, decoder: bool) -> nn.Module:
+    def build(self, norm: Norm, size: Size, dropout: nn.Module, decoder: bool) -> nn.Module:
         return ReZeroResidual(dropout)
 
 

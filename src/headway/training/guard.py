@@ -9,6 +9,7 @@ from statistics import fmean, pstdev
 WINDOW = 400  # losses that make the usual range
 PATIENCE = 10
 SIGMAS = 6.0
+LOST = 0.5  # share of the way from the first losses to the best ones
 
 
 class Diverging(Exception):
@@ -17,10 +18,12 @@ class Diverging(Exception):
 
 @dataclass
 class Guard:
-    """Too many steps in a row that are not finite, or a mean loss far outside its range, is a divergence."""
+    """A divergence is too many steps in a row that are not finite, a loss far outside its range, or a slow way back."""
 
     losses: list[float] = field(default_factory=list)
     bad_in_a_row: int = 0
+    first: float | None = None  # the mean of the first full window,
+    best: float | None = None  # and of the best one
 
     def see(self, loss: float, finite: bool) -> str | None:
         """The reason to go back, or None."""
@@ -29,7 +32,17 @@ class Guard:
             return f"{PATIENCE} steps in a row were not finite" if self.bad_in_a_row >= PATIENCE else None
         self.bad_in_a_row = 0
         usual, self.losses = self.losses, [*self.losses, loss][-WINDOW:]
-        return spike(usual, now=fmean(self.losses[-PATIENCE:]))
+        return spike(usual, now=fmean(self.losses[-PATIENCE:])) or self.lost()
+
+    def lost(self) -> str | None:
+        """A loss that creeps up takes its range along; but it has a long way to go before half of it is gone."""
+        if len(self.losses) < WINDOW:
+            return None
+        now = fmean(self.losses)
+        self.first, self.best = self.first or now, min(now, self.best or now)
+        if now <= self.best + (self.first - self.best) * LOST or now <= self.best + SIGMAS * pstdev(self.losses):
+            return None
+        return f"the loss rose to {now:.2f} again, from {self.best:.2f}: half of what was learned is lost"
 
 
 def spike(usual: list[float], now: float) -> str | None:
