@@ -14,7 +14,7 @@ ON_ANY_MACHINE = (
     "bench.serving",
     "bench.evaluation_memory",
 )
-ON_CUDA = ("bench.training_step", "bench.language_model_step", "bench.decoding_gpu")
+ON_CUDA = ("bench.training_step", "bench.loss_step", "bench.language_model_step", "bench.decoding_gpu")
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ WORDS = 17
 
 def test_pairs_add_a_vector_of_each_piece_and_its_right_neighbour() -> None:
     """A table with a place for every pair holds what a dictionary would; padding more changes nothing."""
-    embedding = PairedEmbedding(WORDS, 8, scaled=True, dropped=0.0, places=1 << 20)
+    embedding = PairedEmbedding(WORDS, 8, scaled=True, places=1 << 20)
     ids = torch.randint(4, WORDS, (3, 9))
     plain = Embedding(WORDS, 8, scaled=True)
     plain.load_state_dict({"weight": embedding.weight})
@@ -30,17 +30,3 @@ def test_pairs_add_a_vector_of_each_piece_and_its_right_neighbour() -> None:
     assert len({tuple(vector.tolist()) for vector in known.values()}) == len(known)
     padded = F.pad(ids, (0, 4), value=PAD)
     assert torch.equal(embedding(padded)[:, :9], embedding(ids))
-
-
-def test_dropped_pieces_are_zero_wherever_they_stand() -> None:
-    embedding, ids = Embedding(500, 8, scaled=True, dropped=0.25), torch.randint(4, 500, (30, 80))
-    plain = Embedding(500, 8, scaled=True)
-    plain.load_state_dict(embedding.state_dict())
-    factor = (embedding(ids) / plain(ids))[..., 0]
-    of_pieces = {piece: factor[ids == piece] for piece in ids.unique().tolist()}
-    assert all(bool((each == each[0]).all()) for each in of_pieces.values())
-    first = torch.stack([each[0] for each in of_pieces.values()])
-    assert 0.18 < float((first == 0).double().mean()) < 0.32
-    assert torch.allclose(first[first != 0], torch.tensor(1 / 0.75), rtol=1e-3)
-    assert not torch.equal(embedding(ids), embedding(ids)), "others in the next step"
-    assert torch.equal(embedding.eval()(ids), plain(ids))

@@ -233,10 +233,20 @@ def test_two_readings_remember_each_its_own() -> None:
 
 def test_hidden_pieces_are_unknown_ones() -> None:
     ids = segments(40, 50, 1)[0]
-    found = Lesson(word_dropout=0.2, agreement=1.0).inputs(ids)
+    found = Lesson(word_dropout=0.2, agreement=1.0).inputs(ids, PIECES)
     assert found.shape == (80, 50) and 0.15 < (found == UNK).double().mean() < 0.25
     assert torch.equal(torch.where(found == UNK, 0, found - ids.repeat(2, 1)), torch.zeros_like(found))
-    assert torch.equal(Lesson().inputs(ids), ids)
+    assert torch.equal(Lesson().inputs(ids, PIECES), ids)
+
+
+def test_a_hidden_part_of_the_vocabulary_is_hidden_wherever_it_stands() -> None:
+    ids = torch.cat([torch.full((30, 1), BOS), torch.randint(4, 900, (30, 99))], dim=1)
+    found = Lesson(vocabulary_dropout=0.2, agreement=1.0).inputs(ids, 900).unflatten(0, (2, 30))
+    gone = [set(ids[reading == UNK].tolist()) for reading in found]
+    for reading, hidden in zip(found, gone, strict=True):
+        assert torch.equal(reading, torch.tensor([[UNK if n in hidden else n for n in row] for row in ids.tolist()]))
+        assert 0.15 * 900 < len(hidden) < 0.25 * 900 and BOS not in hidden
+    assert gone[0] != gone[1], "each reading has others"
 
 
 def test_trying_out_leaves_no_trace() -> None:

@@ -46,7 +46,6 @@ class Design:
     dropout: float = 0.1  # on every sublayer's output and on the embeddings
     attention_dropout: float = 0.0  # on attention weights
     embedding_dropout: float | None = None  # on the embeddings, where it is not to be the same as dropout
-    piece_dropout: float = 0.0  # share of the vocabulary whose embeddings are zero in a step of training
     locked_dropout: bool = False  # drop the same features at every position of a sequence
     bias: bool = True  # biases in attention and feed-forward layers
     scale_embedding: bool = True  # multiply embeddings by the root of the width
@@ -67,7 +66,6 @@ class Design:
         check_share("dropout", self.dropout)
         check_share("attention_dropout", self.attention_dropout)
         check_share("embedding_dropout", self.embedding_dropout or 0.0)
-        check_share("piece_dropout", self.piece_dropout)
         check_range("initial_gain", self.initial_gain, 0, 10)
 
     def size(self, encoder_layers: int = 0, decoder_layers: int = 0) -> Size:
@@ -82,7 +80,7 @@ class Design:
         )
 
     def embedding(self, vocabulary: int) -> Embedding:
-        return Embedding(vocabulary, self.width, self.scale_embedding, self.piece_dropout)
+        return Embedding(vocabulary, self.width, self.scale_embedding)
 
     def drop(self, share: float) -> Dropout:
         return Dropout(share, self.locked_dropout)
@@ -194,7 +192,7 @@ class TextEncoderDesign(Design):
     def embedding(self, vocabulary: int) -> Embedding:
         if not self.pairs:
             return super().embedding(vocabulary)
-        return PairedEmbedding(vocabulary, self.width, self.scale_embedding, self.piece_dropout, self.pairs)
+        return PairedEmbedding(vocabulary, self.width, self.scale_embedding, self.pairs)
 
     def build(self, vocabulary: int) -> TextEncoder:
         check_range("vocabulary", vocabulary, 1, LARGEST["vocabulary"])

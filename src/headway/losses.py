@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from headway.text.vocabulary import PAD
 
 try:  # on machines with Triton
-    from headway.slopes import slopes_in_place
+    from headway.numerics.slopes import slopes_in_place
 except ImportError:
     slopes_in_place = None
 
@@ -136,7 +136,7 @@ def slopes(
     used up.
     """
     wanted = labels.repeat(len(logits) // len(labels))
-    if slopes_in_place is not None and logits.is_cuda and logits.dtype != torch.float64:
+    if slopes_in_place is not None and by_kernel(logits):
         nll, spread, gaps = slopes_in_place(logits, labels, vocabulary, smoothing, agreement)
         plain = (nll * (wanted != PAD)).sum()
         total = (1 - smoothing) * plain + smoothing * (spread * (wanted != PAD)).sum()
@@ -147,6 +147,11 @@ def slopes(
         gap, gap_slope = disagreement(*known.chunk(2), real=labels != PAD)
         total, slope = total + agreement * gap, slope.add_(gap_slope, alpha=agreement)
     return total, plain, F.pad(slope, (0, logits.size(1) - vocabulary))
+
+
+def by_kernel(logits: Tensor) -> bool:
+    """torch.compile makes kernels of its own from what is written out."""
+    return logits.is_cuda and logits.dtype != torch.float64 and not torch.compiler.is_compiling()
 
 
 def disagreement(

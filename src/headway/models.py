@@ -135,6 +135,10 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.embedding, self.stack, self.head, self.dropout, self.memory = embedding, stack, head, dropout, memory
 
+    @property
+    def vocabulary(self) -> int:
+        return self.embedding.num_embeddings
+
     def hidden(
         self, tokens: Ids, memory: Sequence[Tensor] = (), known: Int[Tensor, "b"] | None = None
     ) -> tuple[Float[Tensor, "b t d"], list[Float[Tensor, "b m d"]]]:

@@ -6,27 +6,20 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headway.parts.dropout import Dropout
 from headway.text.vocabulary import PAD
 
 PRIMES = 1_000_003, 2_147_483_647  # spread pairs evenly over any number of places
 
 
 class Embedding(nn.Embedding):
-    """A table of vectors, scaled by the square root of the width so that positions do not drown them.
+    """A table of vectors, scaled by the square root of the width so that positions do not drown them."""
 
-    `dropped`: so many of the pieces are zero wherever they stand in a step of training, and the others scaled up
-    (embedding dropout, Gal and Ghahramani 2016): to know the text by heart it is not enough to know its rare words.
-    """
-
-    def __init__(self, vocabulary: int, width: int, scaled: bool, dropped: float = 0.0) -> None:
+    def __init__(self, vocabulary: int, width: int, scaled: bool) -> None:
         super().__init__(vocabulary, width)
-        self.scale, self.dropped = width**0.5 if scaled else 1.0, Dropout(dropped)
+        self.scale = width**0.5 if scaled else 1.0
 
     def forward(self, input: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
         found = super().forward(input)
-        if self.training and self.dropped.share:
-            found = found * self.dropped(self.weight.new_ones(self.num_embeddings))[input][..., None]
         return found if self.scale == 1.0 else found * self.scale
 
 
@@ -37,8 +30,8 @@ class PairedEmbedding(Embedding):
     that was never seen says nothing.
     """
 
-    def __init__(self, vocabulary: int, width: int, scaled: bool, dropped: float, places: int) -> None:
-        super().__init__(vocabulary, width, scaled, dropped)
+    def __init__(self, vocabulary: int, width: int, scaled: bool, places: int) -> None:
+        super().__init__(vocabulary, width, scaled)
         self.pairs = nn.Embedding(places, width)
         nn.init.zeros_(self.pairs.weight)
 

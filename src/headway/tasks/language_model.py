@@ -56,6 +56,7 @@ class LanguageModelling:
     line_end: Literal["piece", "text"] = "piece"  # a line's end is the end piece; text: documents are encoded whole
     held_out: float = 0.1  # share of the text, its end, that is kept for validation when data.dev is not set
     word_dropout: float = 0.0  # share of pieces hidden while training
+    vocabulary_dropout: float = 0.0  # share of the vocabulary hidden in a step of training, wherever its pieces stand
     forget: float = 0.0  # with model.memory: share of rows that do without it in a step of training
     agreement: float = 0.0  # R-Drop: how much two readings with other dropout must agree; 0: one reading
 
@@ -63,6 +64,7 @@ class LanguageModelling:
         check_range("segment", self.segment, 1, 1_000_000)
         check_range("turns", self.turns, 1, 1000)
         check_share("word_dropout", self.word_dropout)
+        check_share("vocabulary_dropout", self.vocabulary_dropout)
         check_share("forget", self.forget)
         check_range("agreement", self.agreement, 0, 1_000)
         if not 0 <= self.held_out < 1:
@@ -213,8 +215,13 @@ class LanguageModelTask:
     def objective(self, model: nn.Module) -> nn.Module:
         assert isinstance(model, LanguageModel)
         settings = self.settings
-        smoothing = self.setup.training.smoothing
-        lesson = reading.Lesson(smoothing, settings.word_dropout, settings.agreement, settings.forget)
+        lesson = reading.Lesson(
+            self.setup.training.smoothing,
+            settings.word_dropout,
+            settings.vocabulary_dropout,
+            settings.agreement,
+            settings.forget,
+        )
         if not model.memory:
             return reading.Reading(model, lesson)
         return reading.Remembering(model, lesson, self.size.rows * self.in_order().turns)

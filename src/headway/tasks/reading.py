@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from headway.losses import chunked
 from headway.models import LanguageModel
-from headway.tasks.words import hide
+from headway.tasks.words import hide, unknown
 
 Sums = tuple[Float[Tensor, ""], Float[Tensor, ""], Int[Tensor, ""]]
 
@@ -21,6 +21,7 @@ class Lesson:
 
     smoothing: float = 0.0
     word_dropout: float = 0.0  # share of pieces hidden from the reader
+    vocabulary_dropout: float = 0.0  # share of the vocabulary that is hidden wherever it stands
     agreement: float = 0.0  # how much two readings must agree (R-Drop); 0: one reading
     forget: float = 0.0  # share of rows that do without their memory in a step
 
@@ -28,9 +29,14 @@ class Lesson:
     def readings(self) -> int:
         return 2 if self.agreement else 1
 
-    def inputs(self, ids: Int[Tensor, "b t"]) -> Int[Tensor, "c t"]:
+    def inputs(self, ids: Int[Tensor, "b t"], vocabulary: int) -> Int[Tensor, "c t"]:
         """A row for each reading, hidden each by itself."""
-        return hide(ids.repeat(self.readings, 1), self.word_dropout)
+        rows = hide(ids.repeat(self.readings, 1), self.word_dropout)
+        if not self.vocabulary_dropout:
+            return rows
+        hidden = torch.rand(self.readings, vocabulary, device=ids.device) < self.vocabulary_dropout
+        reading = torch.arange(self.readings, device=ids.device).repeat_interleave(len(ids))
+        return unknown(rows, hidden[reading[:, None], rows])
 
     def kept(self, known: Int[Tensor, "c"]) -> Int[Tensor, "c"]:
         """A model that never does without its memory leans on it. Two readings of a row forget together."""
@@ -52,7 +58,9 @@ class Reading(nn.Module):
         self.model, self.lesson = model, lesson
 
     def forward(self, inputs: Int[Tensor, "b t"], labels: Int[Tensor, "b t"]) -> Sums:
-        return self.lesson.sums(self.model, self.model.hidden(self.lesson.inputs(inputs))[0], labels)
+        return self.lesson.sums(
+            self.model, self.model.hidden(self.lesson.inputs(inputs, self.model.vocabulary))[0], labels
+        )
 
 
 class Remembering(nn.Module):
@@ -83,7 +91,8 @@ class Remembering(nn.Module):
         rows = torch.cat([rows + reading * self.rows for reading in range(self.lesson.readings)])
         known = length[rows].masked_fill(fresh.repeat(self.lesson.readings), 0)
         seen = self.lesson.kept(known)
-        hidden, after = self.model.hidden(self.lesson.inputs(inputs), list(vectors[:, rows].unbind(0)), seen)
+        ids = self.lesson.inputs(inputs, self.model.vocabulary)
+        hidden, after = self.model.hidden(ids, list(vectors[:, rows].unbind(0)), seen)
         with torch.no_grad():
             vectors.index_copy_(1, rows, torch.stack(after).to(vectors.dtype))
             length.index_copy_(0, rows, (known + inputs.size(1)).clamp(max=self.model.memory))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headway.text.characters import Characters
@@ -118,7 +118,8 @@ def reader_for(pieces: Pieces, kind: Text, spaced: bool, longest: int, letters: 
 
 def hide(pieces: Int[Tensor, "b t"], share: float) -> Int[Tensor, "b t"]:
     """Some pieces become unknown; the class token stays."""
-    if share == 0:
-        return pieces
-    chosen = torch.rand(pieces.shape, device=pieces.device) < share
+    return pieces if share == 0 else unknown(pieces, torch.rand(pieces.shape, device=pieces.device) < share)
+
+
+def unknown(pieces: Int[Tensor, "b t"], chosen: Bool[Tensor, "b t"]) -> Int[Tensor, "b t"]:
     return pieces.masked_fill(chosen & (pieces != PAD) & (pieces != BOS), UNK)
