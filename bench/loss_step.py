@@ -75,7 +75,7 @@ def main() -> None:
             took.append(loss.milliseconds())
             found.append(loss.step())
         for plain, fast in zip(*found, strict=True):
-            torch.testing.assert_close(fast.float().norm(), plain.float().norm(), rtol=1e-3, atol=0.0)
+            assert (fast - plain).float().norm() <= 1e-2 * plain.float().norm(), "the two ways do not agree"
         words = f"{case.tokens:,} | {case.vocabulary:,} | {'yes' if case.agreement else 'no'}"
         print(f"| {words} | {took[0]:.2f} | {took[1]:.2f} | {took[0] / took[1]:.1f} |", flush=True)
 

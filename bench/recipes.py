@@ -219,15 +219,17 @@ def headway(*words: object) -> None:
     subprocess.run([sys.executable, "-m", "headway", *map(str, words)], check=True, stdout=sys.stderr)
 
 
+def placed(folder: Path) -> Callable[[str], Path]:
+    """Where a row's files are: in a corpus, or in its prepared folder."""
+    return lambda name: file(name) if "/" in name else folder / name
+
+
 def run(name: str, row: Row, work: Path, more: list[str]) -> str:
     """Train and measure; a line of the table."""
     folder, model = work / name / "data", work / name / "model"
     folder.mkdir(parents=True, exist_ok=True)
     row.prepare(folder)
-
-    def place(each: str) -> Path:
-        return file(each) if "/" in each else folder / each
-
+    place = placed(folder)
     begun = time.monotonic()
     headway("train", ROOT / "recipes" / f"{row.recipe}.toml", "--out", model, *words_of(row, place), *more)
     took = time.monotonic() - begun
@@ -235,14 +237,14 @@ def run(name: str, row: Row, work: Path, more: list[str]) -> str:
     return f"| {name} | {took:.0f} s | {measured(row, model, place, work / name)} | {row.goal or '–'} |"
 
 
-def measured(row: Row, model: Path, place: Callable[[str], Path], reports: Path) -> str:
+def measured(row: Row, model: Path, place: Callable[[str], Path], reports: Path, *more: object) -> str:
     """What a model reaches on a row's tests."""
     found = list[str]()
     for test in row.tests:
         report = reports / f"{Path(test[0]).name}.json"
         files = [place(each) for each in test]
         asked = ["--source", files[0], "--reference", files[1]] if len(files) == 2 else files
-        headway("evaluate", model, *asked, "--metrics", row.scores, "--json", report)
+        headway("evaluate", model, *asked, "--metrics", row.scores, "--json", report, *more)
         found.append(f"{Path(test[0]).name}: {shown(json.loads(report.read_text()), row.scores)}")
     return "; ".join(found)
 

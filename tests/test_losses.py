@@ -382,6 +382,13 @@ def test_a_loss_that_creeps_back_up_is_noticed() -> None:
     assert next(reason for reason in reasons if reason).endswith("half of what was learned is lost")
 
 
+def test_an_older_run_that_is_taken_up_is_not_judged_by_its_last_steps() -> None:
+    """Of what it had learned before nothing is known."""
+    guard, dice = Guard([2.0] * WINDOW), torch.Generator().manual_seed(0)
+    path = torch.linspace(2.0, 2.3, 6 * WINDOW) + 0.02 * torch.randn(6 * WINDOW, generator=dice)
+    assert not any(guard.see(loss, True) for loss in path.tolist())
+
+
 def test_a_run_that_learns_nothing_more_may_wander() -> None:
     guard, dice = Guard(), torch.Generator().manual_seed(0)
     assert not any(guard.see(loss, True) for loss in (2 + 0.3 * torch.randn(20 * WINDOW, generator=dice)).tolist())

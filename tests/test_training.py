@@ -24,7 +24,7 @@ from headway.models import EncoderDecoder
 from headway.packed import unpack
 from headway.tasks.translation import TranslationObjective, TranslationTask
 from headway.text.vocabulary import EOS, SPECIAL_PIECES
-from headway.training import files
+from headway.training import files, guard
 from headway.training.engine import Engine
 from headway.training.events import Ended, Event, Noted, Stepped, Validated
 from headway.training.log import Log
@@ -161,6 +161,25 @@ def test_ten_in_a_row_go_back_once_with_half_the_rate(tmp_path: Path, monkeypatc
     log = corpora.events(tmp_path / "model", "step")
     corpora.covered(log, every=4, total=40)
     assert [event["lr"] for event in log] == [5e-3 if event["step"] <= back else 2.5e-3 for event in log]
+
+
+def test_after_a_slow_way_up_the_best_checkpoint_is_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last ones lie on the way up. What comes after is judged anew: it ends well."""
+    monkeypatch.setattr(guard, "WINDOW", 8)
+    scripted(monkeypatch, dict(enumerate([3.0, 2.5, 2.0, 1.5, 1.0, *[2.0] * 40])))  # the best at step 20
+    losses = iter([9.0] * 8 + [5.0] * 12 + [5.0 + 0.1 * step for step in range(28)] + [4.0] * 100)
+
+    def forward(self: TranslationObjective, source: Tensor, inputs: Tensor, labels: Tensor) -> Sums:
+        total, nll, count = original(self, source, inputs, labels)
+        return total - total.detach() + next(losses) * count, nll, count
+
+    monkeypatch.setattr(TranslationObjective, "forward", forward)
+    settings = {"steps": 80, "validate_every": 4, "checkpoint_every": 4, "schedule": {"kind": "constant"}}
+    events = corpora.train(tmp_path, {"training": settings})
+    notes = [event.text for event in of(Noted, events)]
+    assert len(notes) == 1 and "half of what was learned is lost" in notes[0], notes
+    assert "back to step 20 with half the learning rate" in notes[0]
+    assert of(Ended, events)[0].reason == "done"
 
 
 @pytest.mark.parametrize("checkpoint_every", [3, 1000])

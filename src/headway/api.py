@@ -21,6 +21,7 @@ from headway.engines.base import Engine
 from headway.engines.choice import choose
 from headway.engines.cuda import CudaEngine
 from headway.engines.job import SENTENCES, spread
+from headway.engines.pytorch import TorchEngine
 from headway.errors import UsageError
 from headway.folder import check_tensors, read_model
 from headway.glossary import Glossary
@@ -28,7 +29,7 @@ from headway.kept import Span
 from headway.machine import choose_device, one_thread
 from headway.models import EncoderDecoder
 from headway.run import Run
-from headway.search import Beam, Constrained, Greedy, Hypothesis, Limits, Sample, Search, score_texts
+from headway.search import Beam, Constrained, Ensemble, Greedy, Hypothesis, Limits, Sample, Search, score_texts
 from headway.search.mbr import least_risk
 from headway.search.shaping import NoRepeat, Prefix, Shape
 from headway.tasks.translation import Tokenizers
@@ -118,6 +119,12 @@ def engine_for(model: EncoderDecoder, run: Run, name: str, precision: str, folde
     return choose(model, run.model, name, precision, folder).engine  # pyright: ignore[reportArgumentType]
 
 
+def check_together(engine: str, precision: str) -> None:
+    for what, given, fits in (("engine", engine, "torch"), ("precision", precision, "fp32")):
+        if given not in ("auto", fits):
+            raise UsageError(f"{what} is {given!r}, but several models write together by {fits} alone; leave it out")
+
+
 def translation_of(run: Run) -> Task:
     if not isinstance(run.task, Task):
         raise UsageError(f"this model was trained for {run.task.kind}, not to write text for a text")
@@ -125,23 +132,42 @@ def translation_of(run: Run) -> Task:
 
 
 class Translator:
-    """A trained model, ready for raw text. Safe to use from several threads."""
+    """A trained model, ready for raw text. Safe to use from several threads.
+
+    With models beside it that have the same pieces it writes what they say on average; alignments are its own.
+    """
 
     def __init__(
         self, run: Run, tokenizers: Tokenizers, model: EncoderDecoder, engine: Engine, device: torch.device
     ) -> None:
         self.run, self.tokenizers, self.model, self.engine, self.device = run, tokenizers, model, engine, device
+        self.writer: EncoderDecoder | Ensemble = model
         self.task = translation_of(run)
         self.source_language, self.target_language = run.pairs.source_language, run.pairs.target_language
+        self.longest = run.pairs.longest
 
     @classmethod
     def load(
-        cls, folder: str | Path | None = None, device: str | None = None, engine: str = "auto", precision: str = "auto"
+        cls,
+        folder: str | Path | None = None,
+        device: str | None = None,
+        engine: str = "auto",
+        precision: str = "auto",
+        beside: Sequence[str | Path] = (),
     ) -> Translator:
-        """Open a model folder; without one, the model of the package. Nothing in it is executed."""
-        folder = chosen([] if folder is None else [Path(folder)])[0]
+        """Open a model folder; without one, the model of the package. Nothing in it is executed.
+
+        `beside`: other models of the same pieces, which write together with it.
+        """
+        if isinstance(beside, str):
+            raise UsageError("give a list of folders, not one string: beside=[folder]")
+        folder, where = chosen([] if folder is None else [Path(folder)])[0], choose_device(device or "auto")
         with one_thread():
-            return cls._open(folder, choose_device(device or "auto"), engine, precision)
+            if not beside:
+                return cls._open(folder, where, engine, precision)
+            check_together(engine, precision)
+            first = cls._open(folder, where, "torch", "fp32")
+            return first._together([(Path(other), cls._open(Path(other), where, "torch", "fp32")) for other in beside])
 
     @classmethod
     def _open(cls, folder: Path, where: torch.device, engine: str, precision: str) -> Translator:
@@ -156,6 +182,29 @@ class Translator:
         check_tensors({name: tuple(tensor.shape) for name, tensor in weights_of(model).items()}, files.tensors)
         load_weights(model, files.tensors)
         return cls(run, tokenizers, model, engine_for(model.to(where), run, engine, precision, folder), where)
+
+    @property
+    def direction(self) -> str:
+        pair = f"{self.source_language or 'a source'} to {self.target_language or 'a target'}"
+        return "into several languages" if self.run.pairs.multilingual else f"from {pair}"
+
+    def opposes(self, other: Translator) -> bool:
+        """Whether it reads or writes another language, as far as both say."""
+        ours, theirs = ((one.source_language, one.target_language) for one in (self, other))
+        unlike = any(a and b and a != b for a, b in zip(ours, theirs, strict=True))
+        return unlike or self.run.pairs.multilingual != other.run.pairs.multilingual
+
+    def _together(self, others: Sequence[tuple[Path, Translator]]) -> Translator:
+        for folder, other in others:
+            if other.tokenizers.fingerprint != self.tokenizers.fingerprint:
+                told = "train both on the same files and validation files, with the same [text]"
+                raise UsageError(f"{folder}: its pieces are not those of the first model; {told}")
+            if self.opposes(other):
+                raise UsageError(f"{folder}: it translates {other.direction}, and the first model {self.direction}")
+            self.longest = min(self.longest, other.longest)
+        self.writer = Ensemble([self.model, *(other.model for _, other in others)])
+        self.engine = TorchEngine(self.writer)
+        return self
 
     def __call__(self, lines: Sequence[str], **manner: Any) -> list[Translation]:
         return self.translate(lines, **manner)
@@ -203,7 +252,7 @@ class Translator:
         texts = [self.tokenizers.target.encode(text) for text in targets]
         found: list[Hypothesis | None] = [None] * len(ids)
         for pack in packs([max(len(s), len(t) + 1) for s, t in zip(ids, texts, strict=True)], 4096, 64):
-            results = score_texts(self.model, self.padded([ids[i] for i in pack]), [texts[i] for i in pack])
+            results = score_texts(self.writer, self.padded([ids[i] for i in pack]), [texts[i] for i in pack])
             for index, result in zip(pack, results, strict=True):
                 found[index] = result
         return [one for one in found if one is not None]
@@ -214,7 +263,7 @@ class Translator:
         """A line that fits is one part; a longer one is cut into sentences, and those that do not fit by length."""
         if not line.strip():
             return [], []
-        longest = self.run.pairs.longest
+        longest = self.longest
         if not how.split and len((whole := self.part(line, how)).ids) <= longest:
             return [whole], [""]
         parts, gaps = [], []

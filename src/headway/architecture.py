@@ -82,6 +82,10 @@ class Design:
     def embedding(self, vocabulary: int) -> Embedding:
         return Embedding(vocabulary, self.width, self.scale_embedding)
 
+    @property
+    def on_embeddings(self) -> float:
+        return self.dropout if self.embedding_dropout is None else self.embedding_dropout
+
     def drop(self, share: float) -> Dropout:
         return Dropout(share, self.locked_dropout)
 
@@ -235,8 +239,7 @@ def decoder_stack(design: Design, size: Size, cross: Mixing) -> Decoder:
 def finish(kind: type[S], design: Design, shared: Positions, blocks: list[nn.Module]) -> S:
     last_norm = design.norm.build(design.width) if design.residual.last_norm else None
     bottom = Positions() if shared.per_layer else shared
-    on_embeddings = design.dropout if design.embedding_dropout is None else design.embedding_dropout
-    return kind(bottom, blocks, last_norm, design.drop(on_embeddings))
+    return kind(bottom, blocks, last_norm, design.drop(design.on_embeddings))
 
 
 def layer_positions(design: Design, size: Size, shared: Positions) -> Positions:

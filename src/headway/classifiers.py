@@ -18,10 +18,9 @@ from headway.text.vocabulary import PAD
 class WordClassifier(nn.Module):
     """Scores of labels for every word. A word's first piece speaks for it."""
 
-    def __init__(self, encoder: TextEncoder, letters: LetterEncoder | None, head: TagHead, dropout: float) -> None:
+    def __init__(self, encoder: TextEncoder, letters: LetterEncoder | None, head: TagHead, dropout: nn.Module) -> None:
         super().__init__()
-        self.encoder, self.letters, self.head = encoder, letters, head
-        self.dropout = Dropout(dropout)
+        self.encoder, self.letters, self.head, self.dropout = encoder, letters, head, dropout
 
     def forward(
         self, pieces: Int[Tensor, "b t"], first: Int[Tensor, "b w"], letters: Int[Tensor, "b w c"] | None = None

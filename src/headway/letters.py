@@ -97,6 +97,7 @@ class LetterTransformer:
         small = replace(
             design, width=self.width, heads=self.heads, key_heads=None, head_width=None, layers=self.layers,
             feed_forward=Relu(width=2 * self.width), longest=max(self.longest, 1), pairs=0,
+            embedding_dropout=None,
         )  # fmt: skip
         encoder = LetterEncoder(Everywhere(small.build(letters)), self.width, design.width)
         nn.init.xavier_uniform_(encoder.out.weight)

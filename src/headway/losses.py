@@ -14,9 +14,9 @@ from torch.nn import functional as F
 from headway.text.vocabulary import PAD
 
 try:  # on machines with Triton
-    from headway.numerics.slopes import slopes_in_place
+    from headway.numerics.slopes import kernel_works, slopes_in_place
 except ImportError:
-    slopes_in_place = None
+    slopes_in_place = kernel_works = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def chunked(
     With `agreement`, `hidden` holds the batch twice, one pass after the other: the loss is their mean, and how far
     apart the two distributions of each token are, so weighted (R-Drop, Liang et al. 2021).
     """
-    wanted, passes = labels.flatten(), hidden.reshape(2 if agreement else 1, -1, hidden.size(-1))
+    wanted, passes = labels.flatten().contiguous(), hidden.reshape(2 if agreement else 1, -1, hidden.size(-1))
     total, nll = _Chunked.apply(passes, weight, bias, wanted, smoothing, agreement)
     return Loss(total, nll, (wanted != PAD).sum())
 
@@ -146,12 +146,15 @@ def slopes(
     if agreement:
         gap, gap_slope = disagreement(*known.chunk(2), real=labels != PAD)
         total, slope = total + agreement * gap, slope.add_(gap_slope, alpha=agreement)
-    return total, plain, F.pad(slope, (0, logits.size(1) - vocabulary))
+    missing = logits.size(1) - vocabulary
+    return total, plain, F.pad(slope, (0, missing)) if missing else slope
 
 
 def by_kernel(logits: Tensor) -> bool:
     """torch.compile makes kernels of its own from what is written out."""
-    return logits.is_cuda and logits.dtype != torch.float64 and not torch.compiler.is_compiling()
+    if not logits.is_cuda or logits.dtype == torch.float64 or torch.compiler.is_compiling() or kernel_works is None:
+        return False
+    return kernel_works(logits.device)
 
 
 def disagreement(

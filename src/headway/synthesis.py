@@ -54,6 +54,7 @@ class Making:
     folder: Path
     decoding: Decoding
     reference: Path | None = None
+    beside: tuple[Path, ...] = ()  # models that write together with it
 
     def __post_init__(self) -> None:
         if self.reference is not None and self.decoding.n_best < 2:
@@ -62,6 +63,7 @@ class Making:
     def order(self, engine: str) -> dict[str, Any]:
         """What makes two orders the same: contents, not the names of files."""
         paths = {"weights": self.model / WEIGHTS, "text": self.text, "reference": self.reference}
+        paths |= {f"model beside ({n})": folder / WEIGHTS for n, folder in enumerate(self.beside, 1)}
         digests = {name: checksum(path) for name, path in paths.items() if path is not None}
         return {"kind": self.kind, **digests, **asdict(self.decoding), "engine": engine}
 
@@ -79,7 +81,8 @@ class Making:
             )
         if not facts:
             names = {"model": self.model, "text": self.text, "reference": self.reference}
-            origin = {name: str(path) for name, path in names.items() if path}
+            origin: dict[str, Any] = {name: str(path) for name, path in names.items() if path}
+            origin |= {"beside": [str(folder) for folder in self.beside]} if self.beside else {}
             facts = {"headway": installed("headway"), **origin, "order": order, "complete": False}
             self.write_facts(facts)
         return facts

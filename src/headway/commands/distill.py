@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from headway.commands.translate import Beside
+
 Option = typer.Option
 
 
@@ -21,6 +23,7 @@ def distill(
     to: Annotated[str, Option(help="Target language, for multilingual models.")] = "",
     beam: Annotated[int, Option(help="Hypotheses that grow together.")] = 5,
     alpha: Annotated[float, Option(help="How much long outputs are favoured.")] = 0.6,
+    beside: Beside = None,
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
     engine: Annotated[str, Option(help="auto, native, ctranslate2, torch or cuda.")] = "auto",
     precision: Annotated[str, Option(help="auto, fp32, bf16 or int8.")] = "auto",
@@ -31,9 +34,9 @@ def distill(
 
     decoding = Decoding(beam, alpha, n_best=beam if target else 1, to=to)
     Manner(beam=beam, alpha=alpha, n_best=decoding.n_best)  # says what is wrong before anything is loaded
-    translator = Translator.load(teacher, device, engine, precision)
+    translator = Translator.load(teacher, device, engine, precision, beside or ())
     translator.tag(to)  # a language that it does not know is told before a folder is made
-    made = distil(translator, Making("distillation", teacher, source, out, decoding, target))
+    made = distil(translator, Making("distillation", teacher, source, out, decoding, target, tuple(beside or ())))
     print(f"{out}: {made.facts['lines']:,} pairs; training skips {made.facts['empty']:,} without a target")
     if target is not None:
         print(f"chrF to {target}: {made.facts['chrf_first']} of the first, {made.facts['chrf_chosen']} of the chosen")

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from headway.builtin import chosen as named
+from headway.commands.translate import Beside
 from headway.data.formats import one_line
 from headway.errors import UsageError
 from headway.metrics import Measure, Scores, choose
@@ -46,6 +47,7 @@ def evaluate(
     ] = "",
     to: Annotated[str, typer.Option(help="target language, for multilingual models")] = "",
     beam: Annotated[int, typer.Option(help="hypotheses kept while searching", min=1)] = 5,
+    beside: Beside = None,
     limit: Annotated[int | None, typer.Option(help="use only the first sentences")] = None,
     resamples: Annotated[int, typer.Option(help="test sets drawn for the intervals; 0: no intervals", min=0)] = 1000,
     seed: Annotated[int, typer.Option(help="of the resampling")] = SEED,
@@ -62,6 +64,8 @@ def evaluate(
     """Score a model on test files, or translations against references."""
     if model is not None and source is not None and reference is None:
         files = [*(files or []), source]  # a text to read, not to translate
+    if beside and (files or hypothesis):
+        raise UsageError("--with is for a translator, --source and --reference")
     if model is not None and files:
         measure_files(model, to, files, device or "auto", metrics, Outlets(json_file, html_file, picture))
         return
@@ -69,7 +73,8 @@ def evaluate(
         raise UsageError("--reference is missing: give the reference translations, or test files after the folder")
     chosen = choose(metrics or METRICS)
     test = read_test_set(reference, source, language, limit)
-    outputs, test = _outputs(model, hypothesis, reference, test, limit, Decoding(beam, device, engine, to))
+    how = Decoding(beam, device, engine, to, tuple(beside or ()))
+    outputs, test = _outputs(model, hypothesis, reference, test, limit, how)
     measures = add_comet(chosen, comet, test)
     found = evaluate_outputs(outputs, test, measures, resamples, seed)
     print_evaluation(found, Console(), worst)

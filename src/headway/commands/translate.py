@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from headway.api import Translator
 
 Option = typer.Option
+Beside = Annotated[
+    list[Path] | None, Option("--with", help="Another model of the same pieces; they write together. Repeatable.")
+]
 
 
 def translate(
@@ -39,6 +42,7 @@ def translate(
     seed: Annotated[int, Option(help="Of sampling.")] = 0,
     fast: Annotated[bool, Option(help="Greedy: fastest.")] = False,
     best: Annotated[bool, Option(help="Minimum Bayes risk: slow and good.")] = False,
+    beside: Beside = None,
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
     engine: Annotated[str, Option(help="auto, native, ctranslate2, torch or cuda.")] = "auto",
     precision: Annotated[str, Option(help="auto, fp32, bf16 or int8.")] = "auto",
@@ -63,7 +67,9 @@ def translate(
     }  # fmt: skip
     folder = chosen([folder] if folder else [])[0]
     files = Files(input_, output, resume)
-    translator = Translator.load(folder, device, engine if trace is None else "torch", precision)
+    if trace is not None and beside:
+        raise UsageError("--trace looks into one model; leave --with out")
+    translator = Translator.load(folder, device, engine if trace is None else "torch", precision, beside or ())
     if trace is not None:
         translator = tracing(translator, trace, folder, resume)
     told = translate_lines(translator, files, manner, Columns(n_best, scores, alignments, confidence))
@@ -84,6 +90,7 @@ def score(
     target: Annotated[Path, Option(help="Its translation, line by line.")],
     folder: Annotated[Path | None, typer.Argument(help="Model folder; else the first model of the package.")] = None,
     to: Annotated[str, Option(help="Target language, for multilingual models.")] = "",
+    beside: Beside = None,
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
     """Score given translations: log-probability, and per piece, one line each."""
@@ -93,7 +100,7 @@ def score(
     sources, targets = read_lines(source), read_lines(target)
     if len(sources) != len(targets):
         raise UsageError(f"{source} has {len(sources)} lines and {target} has {len(targets)}; they must be as many")
-    translator = Translator.load(folder, device, "torch")
+    translator = Translator.load(folder, device, "torch", beside=beside or ())
     for start in range(0, len(sources), 1000):
         for one in translator.score(sources[start : start + 1000], targets[start : start + 1000], to):
             print(f"{one.total:.4f}\t{one.total / max(1, len(one.token_scores)):.4f}")

@@ -66,6 +66,7 @@ def from_gpt2(state: State, config: Table) -> tuple[LanguageModelDesign, dict[st
         residual=Pre(),
         dropout=float(config.get("resid_pdrop", 0.1)),
         attention_dropout=float(config.get("attn_pdrop", 0.1)),
+        embedding_dropout=float(config.get("embd_pdrop", 0.1)),
         scale_embedding=False,
         longest=config["n_positions"],
     )
@@ -88,7 +89,7 @@ def to_gpt2(design: LanguageModelDesign, tensors: State) -> tuple[dict[str, Tens
         "activation_function": activation_name("GPT-2", design.feed_forward),
         "scale_attn_weights": design.attention == Fused(),
         "resid_pdrop": design.dropout,
-        "embd_pdrop": design.dropout,
+        "embd_pdrop": design.on_embeddings,
         "attn_pdrop": design.attention_dropout,
         "layer_norm_epsilon": norm.epsilon,
         "tie_word_embeddings": True,

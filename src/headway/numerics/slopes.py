@@ -7,6 +7,8 @@ R-Drop twenty; moving those is most of what the last layer costs. Imported only 
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 import triton
 import triton.language as tl
@@ -17,17 +19,18 @@ MOST = 2048  # pieces looked at together; a row of all of them stays in the chip
 
 
 @triton.jit
-def _mass(row, V, BLOCK: tl.constexpr):
-    """The logarithm of the sum of exponentials of a row, and its plain sum."""
-    peak, mass, plain = -float("inf"), 0.0, 0.0
+def _mass(row, label, V, BLOCK: tl.constexpr):
+    """The logarithm of the sum of exponentials of a row, its plain sum, and what stands at the label."""
+    peak, mass, plain, picked = -float("inf"), 0.0, 0.0, 0.0
     for start in range(0, V, BLOCK):
         i = start + tl.arange(0, BLOCK)
         x = tl.load(row + i, mask=i < V, other=-float("inf")).to(tl.float32)
         higher = tl.maximum(peak, tl.max(x, axis=0))
         mass = mass * tl.exp(peak - higher) + tl.sum(tl.exp(x - higher), axis=0)
         plain += tl.sum(tl.where(i < V, x, 0.0), axis=0)
+        picked += tl.sum(tl.where(i == label, x, 0.0), axis=0)
         peak = higher
-    return peak + tl.log(mass), plain
+    return peak + tl.log(mass), plain, picked
 
 
 @triton.jit
@@ -49,8 +52,8 @@ def _write(row, i, slope, V, W):
 def _one(logits, labels, nll, spread, V, W, smoothing, BLOCK: tl.constexpr):
     token = tl.program_id(0).to(tl.int64)
     label, row = tl.load(labels + token), logits + token * W
-    lse, plain = _mass(row, V, BLOCK)
-    tl.store(nll + token, lse - tl.load(row + label).to(tl.float32))
+    lse, plain, picked = _mass(row, label, V, BLOCK)
+    tl.store(nll + token, lse - picked)
     tl.store(spread + token, lse - plain / V)
     for start in range(0, W, BLOCK):
         i = start + tl.arange(0, BLOCK)
@@ -61,10 +64,10 @@ def _one(logits, labels, nll, spread, V, W, smoothing, BLOCK: tl.constexpr):
 def _two(logits, labels, nll, spread, gaps, N, V, W, smoothing, agreement, BLOCK: tl.constexpr):
     token = tl.program_id(0).to(tl.int64)
     label, first, second = tl.load(labels + token), logits + token * W, logits + (N + token) * W
-    lse_p, plain_p = _mass(first, V, BLOCK)
-    lse_q, plain_q = _mass(second, V, BLOCK)
-    tl.store(nll + token, lse_p - tl.load(first + label).to(tl.float32))
-    tl.store(nll + N + token, lse_q - tl.load(second + label).to(tl.float32))
+    lse_p, plain_p, picked_p = _mass(first, label, V, BLOCK)
+    lse_q, plain_q, picked_q = _mass(second, label, V, BLOCK)
+    tl.store(nll + token, lse_p - picked_p)
+    tl.store(nll + N + token, lse_q - picked_q)
     tl.store(spread + token, lse_p - plain_p / V)
     tl.store(spread + N + token, lse_q - plain_q / V)
     ahead, behind = 0.0, 0.0
@@ -84,12 +87,24 @@ def _two(logits, labels, nll, spread, gaps, N, V, W, smoothing, agreement, BLOCK
         _write(second, i, q - target + share * (q * (-gap - behind) + (q - p)), V, W)
 
 
+@cache
+def kernel_works(device: torch.device) -> bool:
+    """Triton may be there without a compiler, or for another card; then torch does it."""
+    try:
+        slopes_in_place(
+            torch.zeros(1, 16, device=device), torch.zeros(1, dtype=torch.long, device=device), 16, 0.0, 0.0
+        )
+    except Exception:  # noqa: BLE001
+        return False
+    return True
+
+
 def slopes_in_place(
     logits: Float[Tensor, "m w"], labels: Int[Tensor, "n"], vocabulary: int, smoothing: float, agreement: float
 ) -> tuple[Float[Tensor, "m"], Float[Tensor, "m"], Float[Tensor, "n"]]:
     """Of every row the cross-entropy and that against all pieces alike, of every token how far its two readings are
     apart. The logits become their slopes; columns past the vocabulary become zero."""
-    assert logits.is_contiguous()
+    assert logits.is_contiguous() and labels.is_contiguous()
     count, width = len(labels), logits.size(1)
     nll, spread = logits.new_empty(2, len(logits), dtype=torch.float32)
     gaps = nll.new_zeros(count)

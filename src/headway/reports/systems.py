@@ -19,6 +19,7 @@ class Decoding:
     device: str | None = None
     engine: str = "auto"
     to: str = ""  # target language, for multilingual models
+    beside: tuple[Path, ...] = ()  # models that write together with each
 
 
 def translate_with(folder: Path, test: TestSet, how: Decoding) -> tuple[Outputs, str]:
@@ -27,13 +28,14 @@ def translate_with(folder: Path, test: TestSet, how: Decoding) -> tuple[Outputs,
         raise UsageError(f"{folder}: a model needs sentences to translate; give them with --source")
     from headway.api import Translator  # brings in torch: not needed to score a file
 
-    translator = Translator.load(folder, device=how.device, engine=how.engine)
+    translator = Translator.load(folder, device=how.device, engine=how.engine, beside=how.beside)
     start = time.perf_counter()
     results = translator.translate(list(test.sources), beam=how.beam, to=how.to)
     seconds = time.perf_counter() - start
     texts = tuple(result.text for result in results)
     confidences = tuple(_probability(result.score) for result in results)
-    return Outputs(str(folder), texts, confidences, seconds), how.to or translator.target_language or ""
+    name = " + ".join(map(str, (folder, *how.beside)))
+    return Outputs(name, texts, confidences, seconds), how.to or translator.target_language or ""
 
 
 def _probability(score: float) -> float | None:

@@ -107,7 +107,7 @@ class Tagging:
             raise UsageError(f"model: {error}") from None
         head = self.head.build(design.width, labels)
         initialise_linear(head.linear)
-        return WordClassifier(encoder, spelling, head, design.dropout)
+        return WordClassifier(encoder, spelling, head, design.drop(design.dropout))
 
     def reader(self, setup: Setup | Loaded, pieces: Pieces, labelling: Labelling) -> WordReader:
         longest = min(files_of(setup.data).longest, setup.design.longest)

@@ -40,7 +40,8 @@ class Guard:
             return None
         now = fmean(self.losses)
         self.first, self.best = self.first or now, min(now, self.best or now)
-        if now <= self.best + (self.first - self.best) * LOST or now <= self.best + SIGMAS * pstdev(self.losses):
+        risen, learned = now - self.best, self.first - self.best
+        if risen <= learned * LOST or min(risen, learned) <= SIGMAS * pstdev(self.losses):
             return None
         return f"the loss rose to {now:.2f} again, from {self.best:.2f}: half of what was learned is lost"
 

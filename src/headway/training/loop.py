@@ -138,14 +138,16 @@ def drain(notes: list[str]) -> list[str]:
 
 
 def go_back(job: Job, reason: str) -> Iterator[Event]:
-    """Take up the last checkpoint with half the rate, once."""
-    at, before = job.progress.step, job.saver.checkpoints.newest()
+    """Take up the last checkpoint with half the rate, once. A slow way up holds the last ones: then the best."""
+    at, kept = job.progress.step, job.saver.checkpoints
+    before = (kept.best() if job.progress.guard.lost() else None) or kept.newest()
     if before is None or job.progress.rate_factor < 1.0:
         yield Ended(at, "diverged", {}, DivergedError.exit_code)
-        kept = f"step {before.step} is kept" if before else "nothing was saved yet"
-        raise DivergedError(f"training diverged at step {at}: {reason}; {kept}; try a lower training.learning_rate")
+        left = f"step {before.step} is kept" if before else "nothing was saved yet"
+        raise DivergedError(f"training diverged at step {at}: {reason}; {left}; try a lower training.learning_rate")
     job.restore(before)
     job.progress.rate_factor = 0.5
+    job.progress.guard.losses = []  # they are of the way up
     yield Noted(before.step, f"{reason}; back to step {before.step} with half the learning rate")
 
 
