@@ -24,6 +24,7 @@ from headway.card import CardFacts, DataFile, Score, card
 from headway.errors import DiskError, UsageError
 from headway.folder import check_tensors, read_model, write_model
 from headway.training import files
+from headway.training.lock import Lock
 
 
 def publish(folder: Path, value: float, tokenizer: str = "joint.model") -> None:
@@ -210,6 +211,25 @@ def test_a_reader_beside_a_busy_writer_never_sees_a_mixture(published: Path) -> 
     finally:
         stop.set()
         writer.join()
+
+
+def test_a_writer_waits_for_a_reader_that_finishes_a_move(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, lock = threading.Event(), Lock(published / ".lock")
+
+    def read() -> None:
+        with lock:
+            held.set()
+            time.sleep(0.2)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    held.wait()
+    publish(published, 7.0)
+    reader.join()
+    assert read_model(published).config_text == "seed = 7.0\n"
+    monkeypatch.setattr(model_folder, "PATIENCE", 0.1)
+    with lock, pytest.raises(UsageError, match="is being written by process"):
+        publish(published, 8.0)
 
 
 def test_a_move_that_begins_before_reading_and_ends_after_it_is_noticed(

@@ -7,6 +7,7 @@ import json
 import random
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -64,7 +65,10 @@ class FakeTranslator:
         self.folder = folder
 
     @classmethod
-    def load(cls, folder: Path, device: str | None = None, engine: str = "auto") -> FakeTranslator:
+    def load(
+        cls, folder: Path, device: str | None = None, engine: str = "auto", beside: Sequence[Path] = ()
+    ) -> FakeTranslator:
+        assert not beside
         if not folder.is_dir():
             raise UsageError(f"{folder}: no such model")
         cls.asked.append({"device": device, "engine": engine})

@@ -60,7 +60,7 @@ def write_model(
     with files.disk_trouble(folder, needed):
         files.make_folder(folder)
         files.check_space(folder, needed)
-        with Lock(folder / ".lock"):
+        with Lock(folder / ".lock", PATIENCE):  # a reader that finishes a move holds it for a moment
             _finish(folder)
             shutil.rmtree(folder / NEW, ignore_errors=True)
             try:

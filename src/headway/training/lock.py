@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 import weakref
 from pathlib import Path
 from types import TracebackType
@@ -47,10 +48,13 @@ def sweep(folder: Path) -> None:
 
 
 class Lock:
-    """Held from `take` to `release` or the end of the process. A dead holder's lock is simply taken over."""
+    """Held from `take` to `release` or the end of the process. A dead holder's lock is simply taken over.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    `patience`: so many seconds a living holder is waited for.
+    """
+
+    def __init__(self, path: Path, patience: float = 0.0) -> None:
+        self.path, self.patience = path, patience
         self._release: weakref.finalize | None = None
 
     def take(self) -> None:
@@ -69,11 +73,15 @@ class Lock:
             self._release = None
 
     def _open(self) -> int:
+        until = time.monotonic() + self.patience
         while True:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
             holder = _holder(file)
             if _is_taken(file, holder):
                 os.close(file)
+                if time.monotonic() < until:
+                    time.sleep(0.02)
+                    continue
                 raise UsageError(
                     f"{self.path.parent} is being written by process {holder or 'unknown'}: "
                     "wait until it ends, stop it, or use another folder"
