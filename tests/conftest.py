@@ -16,6 +16,13 @@ def same_random_numbers() -> None:
     torch.manual_seed(0)
 
 
+@pytest.fixture(autouse=True)
+def one_thread_again() -> None:
+    """A server in this process takes all cores for its models; what is tested after it must not."""
+    if torch.get_num_threads() != 1:
+        torch.set_num_threads(1)
+
+
 @pytest.fixture
 def short_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of a text take turns however short they are."""
