@@ -58,9 +58,8 @@ class Reading(nn.Module):
         self.model, self.lesson = model, lesson
 
     def forward(self, inputs: Int[Tensor, "b t"], labels: Int[Tensor, "b t"]) -> Sums:
-        return self.lesson.sums(
-            self.model, self.model.hidden(self.lesson.inputs(inputs, self.model.vocabulary))[0], labels
-        )
+        ids = self.lesson.inputs(inputs, self.model.vocabulary)
+        return self.lesson.sums(self.model, self.model.hidden(ids)[0], labels)
 
 
 class Remembering(nn.Module):
