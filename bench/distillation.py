@@ -11,7 +11,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from bench.recipes import ROWS, file, headway, measured, read, run
+from bench.recipes import ROWS, distilled, file, headway, measured, read, run
 
 ROW = ROWS["multi30k-en-de"]
 STUDENT = {  # a deep encoder and a shallow decoder
@@ -24,8 +24,7 @@ def corpora(teacher: Path, work: Path) -> dict[str, tuple[Path, Path]]:
     """Real pairs, the teacher's, and both one after the other."""
     real, made = (file(ROW.train[0]), file(ROW.train[1])), work / "distilled"
     headway("distill", teacher, "--source", real[0], "--out", made)
-    ends = ("en", "de") if (made / "train.en").exists() else ("source", "target")  # older folders know no languages
-    taught = made / f"train.{ends[0]}", made / f"train.{ends[1]}"
+    taught = distilled(ROW, made)
     both = work / "both.source", work / "both.target"
     for path, name, other in zip(both, ROW.train, taught, strict=True):
         path.write_text(read(name) + other.read_text(encoding="utf-8"), encoding="utf-8")

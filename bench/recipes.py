@@ -169,9 +169,9 @@ ROWS: dict[str, Row] = {
         prepare=example("phonemes.py", "cmudict-g2p/cmudict.dict"),
     ),
     "inflection-german": inflection("german"),
-    "inflection-german-compounds": inflection("german", "--compounds=1"),
+    "inflection-german-compounds": inflection("german", "--compounds=1", "--unseen=3"),
     "inflection-finnish": inflection("finnish"),
-    "inflection-finnish-compounds": inflection("finnish", "--compounds=1"),
+    "inflection-finnish-compounds": inflection("finnish", "--compounds=1", "--unseen=3"),
     "scan": Row(
         "scan", ("train.commands", "train.actions"), (), (("test.commands", "test.actions"),), "accuracy", "99",
         prepare=example("scan.py", "scan/tasks_train_simple.txt", "scan/tasks_test_simple.txt"),
@@ -222,6 +222,13 @@ def headway(*words: object) -> None:
 def placed(folder: Path) -> Callable[[str], Path]:
     """Where a row's files are: in a corpus, or in its prepared folder."""
     return lambda name: file(name) if "/" in name else folder / name
+
+
+def distilled(row: Row, folder: Path) -> tuple[Path, Path]:
+    """The two files that `headway distill` wrote: named by their languages, where the model knows them."""
+    ends = [Path(name).suffix for name in row.train]
+    source, target = ends if (folder / f"train{ends[0]}").exists() else (".source", ".target")
+    return folder / f"train{source}", folder / f"train{target}"
 
 
 def run(name: str, row: Row, work: Path, more: list[str]) -> str:

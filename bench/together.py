@@ -1,21 +1,34 @@
 """What several models are worth that write together: one recipe by several seeds, each alone, then all of them.
 
-HEADWAY_DATA=corpora python -m bench.together inflection-german-compounds [--seeds 3] [--work runs/together]
-                                              [--device cpu] [--set KEY=VALUE ...]
+HEADWAY_DATA=corpora python -m bench.together inflection-german-compounds [--seeds 3] [--student unseen.lemma]
+                                              [--work runs/together] [--device cpu] [--set KEY=VALUE ...]
+
+--student names a text that nobody translated: the models write it together, and one more learns that beside the rest.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
-from bench.recipes import ROWS, measured, placed, run
+from bench.recipes import ROWS, Row, distilled, headway, measured, placed, run
+
+
+def taught(row: Row, data: Path, text: str, work: Path, models: list[object]) -> Row:
+    """The row with more to learn from: a text as the models wrote it."""
+    headway("distill", *models, "--source", data / text, "--out", work / "taught")
+    both = tuple(work / f"both.{side}" for side in ("source", "target"))
+    for path, name, other in zip(both, row.train, distilled(row, work / "taught"), strict=True):
+        path.write_text(placed(data)(name).read_text("utf-8") + other.read_text("utf-8"), encoding="utf-8")
+    return replace(row, train=tuple(str(path.resolve()) for path in both))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("row", choices=ROWS, metavar="ROW", help="as of bench.recipes: a translator")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--student", metavar="TEXT", help="of the prepared folder; learns from all")
     parser.add_argument("--work", type=Path, default=Path("runs/together"))
     parser.add_argument("--device", default="auto")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as of headway train")
@@ -29,8 +42,12 @@ def main() -> None:
         print(run(str(seed), row, work, [*more, "--seed", str(seed)]), flush=True)
     first, *others = [work / str(seed) / "model" for seed in range(1, given.seeds + 1)]
     beside = [word for other in others for word in ("--with", other)]
-    found = measured(row, first, placed(work / "1" / "data"), work, *beside, "--device", given.device)
+    data, where = work / "1" / "data", ["--device", given.device]
+    found = measured(row, first, placed(data), work, *beside, *where)
     print(f"| together | | {found} | {row.goal or '–'} |", flush=True)
+    if given.student:
+        learner = taught(row, data, given.student, work, [first, *beside, *where])
+        print(run("student", learner, work, [*more, "--seed", "1"]), flush=True)
 
 
 if __name__ == "__main__":

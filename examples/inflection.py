@@ -1,13 +1,15 @@
 """Inflection: a lemma and the features of a form, to the form. CoNLL-SIGMORPHON 2017, task 1:
 https://github.com/sigmorphon/conll2017 (all/task1: german-train-high, german-dev, ...)
 
-    python examples/inflection.py german-train-high german-dev inflection [--compounds 1]
+    python examples/inflection.py german-train-high german-dev inflection [--compounds 1] [--unseen 3]
     headway train recipes/inflection.toml --out inflector
     headway evaluate inflector --source inflection/dev.lemma --reference inflection/dev.form --metrics accuracy,per
 
 Features and letters are symbols between spaces, "V PST 3 SG s a g e n" to "s a g t e"; a space inside a form is ▁.
 With --compounds, every word of the training list comes so many times more behind the beginning of another one: as Haus
 has Häuser, so Lagerhaus has Lagerhäuser. What is made up need not exist: it says that a word's end decides its forms.
+With --unseen, known lemmas with features that the list does not have for them go into unseen.lemma, so many for each
+entry: models can write those forms (`headway distill`), and a student learn from them.
 """
 
 from __future__ import annotations
@@ -61,6 +63,18 @@ def compounds(entries: list[Entry], times: int) -> Iterator[Entry]:
             yield entry.behind(other[: dice.randint(SHORTEST, len(other))])
 
 
+def unseen(entries: list[Entry], times: int) -> list[Entry]:
+    """Lemmas of the list with features that others of their kind have; the form is what nobody told."""
+    dice, features = random.Random(1), defaultdict[str, set[str]](set)
+    for entry in entries:
+        features[entry.kind].add(entry.features)
+    lemmas = {(entry.lemma, entry.kind): None for entry in entries}
+    told = {(entry.lemma, entry.features) for entry in entries}
+    asked = [Entry(lemma, "", each) for lemma, kind in lemmas for each in sorted(features[kind])]
+    new = [entry for entry in asked if (entry.lemma, entry.features) not in told]
+    return dice.sample(new, min(len(new), times * len(entries)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("train", "dev", "folder"):
@@ -68,11 +82,16 @@ def main() -> None:
     parser.add_argument(
         "--compounds", type=int, default=0, metavar="N", help="made-up words, at most, for each real one"
     )
+    parser.add_argument("--unseen", type=int, default=0, metavar="N", help="inputs without a form, for each entry")
     given = parser.parse_args()
     train = read(given.train)
+    asked = [entry.pair[0] for entry in unseen(train, given.unseen)]
     train += compounds(train, given.compounds)
     for part, entries in (("train", train), ("dev", read(given.dev))):
         write_pairs(given.folder, part, ("lemma", "form"), (entry.pair for entry in entries))
+    if asked:
+        (given.folder / "unseen.lemma").write_text("".join(f"{line}\n" for line in asked), encoding="utf-8")
+        print(f"{given.folder / 'unseen.lemma'}: {len(asked):,} lines")
 
 
 if __name__ == "__main__":

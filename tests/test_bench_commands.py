@@ -57,7 +57,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     twenty_pairs(tmp_path / "multi30k")
     stub = Stub()
     monkeypatch.setattr(recipes, "DATA", tmp_path)
-    for module in (recipes, augmentation, distillation):
+    for module in (recipes, augmentation, distillation, together):
         monkeypatch.setattr(module, "headway", stub)
 
     def call(main: Callable[[], None], *words: object) -> tuple[Asked, list[str]]:
@@ -78,6 +78,18 @@ def test_together_measures_each_seed_and_all(said: Said) -> None:
     models = [after("--out", words)[0] for words in trained]
     assert asked[-1][:2] == ["evaluate", models[0]] and after("--with", asked[-1]) == models[1:]
     assert [row.split(" | ")[0] for row in rows] == ["| seed", "| 1", "| 2", "| 3", "| together"]
+
+
+def test_together_teaches_a_student(said: Said, tmp_path: Path) -> None:
+    asked, rows = said(together.main, "multi30k-en-de", "--seeds", 2, "--student", tmp_path / "multi30k" / "val.en")
+    models = [after("--out", words)[0] for words in asked if words[0] == "train"]
+    teachers = next(words for words in asked if words[0] == "distill")
+    assert teachers[1] == models[0] and after("--with", teachers) == [models[1]]
+    learned = settings_of(next(words for words in asked if after("--out", words) == [models[2]]))
+    for end, language in (("source", "en"), ("target", "de")):
+        lines = Path(learned[f"data.{end}"]).read_text().splitlines()
+        assert len(lines) == 21 and lines[0] == f"{language} 0" and lines[-1] == "made"
+    assert rows[-1].startswith("| student | ")
 
 
 def test_variants_change_one_thing_at_a_time_and_look_at_dev_only(said: Said) -> None:

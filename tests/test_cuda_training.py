@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,12 +16,14 @@ from kinds import KINDS, certain, trainer
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_recorded_training_learns_what_plain_training_does(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "training"), [*((kind, {}) for kind in KINDS), ("memory", {"optimiser": {"kind": "muon"}})]
+)
+def test_recorded_training_learns_what_plain_training_does(tmp_path: Path, kind: str, training: dict[str, Any]) -> None:
     """Without dropout: a graph may draw its random numbers in another order."""
     losses = []
     for graphs in (True, False):
-        run = certain(trainer(tmp_path, f"graphs-{graphs}", kind, "cuda", graphs=graphs))
+        run = certain(trainer(tmp_path, f"graphs-{graphs}", kind, "cuda", graphs=graphs, **training))
         assert isinstance(run.job.engine, CapturedEngine) == graphs
         list(run.events(StopRequest()))
         losses.append([event["loss"] for event in corpora.events(tmp_path / f"graphs-{graphs}", "step")])

@@ -25,7 +25,13 @@ EVERYTHING: dict[str, Any] = {  # all that could be forgotten between two starts
 VARIANTS: dict[str, dict[str, Any]] = {
     "everything": EVERYTHING,
     "exponential": {"training": {"averaging": {"kind": "exponential", "decay": 0.9}, "precision": "bf16"}},
-    "last": {"training": {"averaging": {"kind": "last", "count": 3, "every": 4}, "schedule": {"kind": "cosine"}}},
+    "last": {
+        "training": {
+            "averaging": {"kind": "last", "count": 3, "every": 4},
+            "schedule": {"kind": "cosine"},
+            "optimiser": {"kind": "muon"},
+        },
+    },
     "bounded": {
         "training": {"averaging": {"kind": "none"}, "batch": {"shapes": "bounded"}},
         "model": {"norm": {"kind": "batch"}},

@@ -35,8 +35,7 @@ def initialise_linear(linear: nn.Linear) -> None:
 
 def initialise_attention(attention: Attention, gain: float) -> None:
     """W_Q, W_K and W_V share one matrix but begin as three."""
-    keys = attention.key_heads * attention.head_width
-    q, k, v = attention.qkv.weight.detach().split([attention.query_width, keys, keys])
+    q, k, v = attention.qkv.weight.detach().split(attention.widths)
     for part in (q, k, v):
         nn.init.xavier_uniform_(part)
     v.mul_(gain)

@@ -27,6 +27,12 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(size.width, self.query_width + 2 * key_width, bias=bias)  # W_Q, W_K, W_V in one matrix
         self.out = nn.Linear(self.query_width, size.width, bias=bias)
 
+    @property
+    def widths(self) -> tuple[int, int, int]:
+        """The rows of W_Q, W_K and W_V in `qkv`."""
+        keys = self.key_heads * self.head_width
+        return self.query_width, keys, keys
+
     def forward(
         self,
         x: Float[Tensor, "b t d"],

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from headway.training.muon import Orthogonal, matrices
 from headway.training.weights import Weights, fill, whole
 
 
@@ -33,13 +34,33 @@ class AdamW:
     decay: float = 0.01  # pull towards zero, for matrices only
 
     def build(self, model: nn.Module, rate: float) -> torch.optim.Optimizer:
-        matrices = [p for p in parameters(model) if p.dim() > 1]
-        vectors = [p for p in parameters(model) if p.dim() <= 1]
+        return self.over(parameters(model), rate)
+
+    def over(self, weights: list[nn.Parameter], rate: float) -> torch.optim.Optimizer:
+        matrices = [p for p in weights if p.dim() > 1]
+        vectors = [p for p in weights if p.dim() <= 1]
         groups = [{"params": matrices, "weight_decay": self.decay}, {"params": vectors, "weight_decay": 0.0}]
         return _build(torch.optim.AdamW, [g for g in groups if g["params"]], rate, self.betas, self.epsilon)
 
 
-Optimiser = Adam | AdamW
+@dataclass(frozen=True)
+class Muon:
+    """Matrices inside layers are turned in all directions alike, the rest is AdamW's (Jordan 2024, Liu et al. 2025)."""
+
+    kind: Literal["muon"] = "muon"
+    momentum: float = 0.95  # how long a matrix's gradients are remembered
+    betas: tuple[float, float] = (0.9, 0.98)  # of AdamW, for the rest
+    epsilon: float = 1e-9  # of AdamW
+    decay: float = 0.01  # pull towards zero, for matrices and vocabularies
+
+    def build(self, model: nn.Module, rate: float) -> torch.optim.Optimizer:
+        inside = {weight: rows for weight, rows in matrices(model) if weight.requires_grad}
+        others = [weight for weight in parameters(model) if weight not in inside]
+        rest = AdamW(betas=self.betas, epsilon=self.epsilon, decay=self.decay).over(others, rate)
+        return Orthogonal(inside, rest, rest.param_groups[0]["lr"], self.momentum, self.decay)
+
+
+Optimiser = Adam | AdamW | Muon
 
 
 def parameters(model: nn.Module) -> list[nn.Parameter]:

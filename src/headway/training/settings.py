@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from headway.data.batches import BatchSettings
 from headway.training.averaging import Averaging, Tail
-from headway.training.optimiser import Adam, Optimiser
+from headway.training.optimiser import Adam, Muon, Optimiser
 from headway.training.schedules import InverseRoot, Schedule
 
 
@@ -24,7 +24,7 @@ class Training:
     accumulate: int = 1  # batches summed for one update
     learning_rate: float = 1e-3  # the peak (for noam: a factor)
     schedule: Schedule = InverseRoot()  # noam, inverse_root, cosine or constant
-    optimiser: Optimiser = Adam()  # adam or adamw
+    optimiser: Optimiser = Adam()  # adam, adamw or muon
     smoothing: float = 0.1  # label smoothing
     clip: float = 1.0  # longest gradient; 0: never clipped
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"  # arithmetic of matrix products
@@ -45,9 +45,7 @@ class Training:
     deterministic: bool = False  # on CUDA, only kernels whose sums have one order
 
     def __post_init__(self) -> None:
-        budgets = [name for name in ("steps", "epochs", "minutes") if getattr(self, name) is not None]
-        if len(budgets) > 1:
-            raise ValueError(f"{' and '.join(budgets)} are both set; give one budget")
+        self.check_budget()
         for name in ("steps", "epochs", "minutes", "validate_every", "checkpoint_every", "patience"):
             value = getattr(self, name)
             if value is not None and value <= 0:
@@ -57,5 +55,12 @@ class Training:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if not 0 <= self.smoothing < 1:
             raise ValueError(f"smoothing is {self.smoothing}; it must be at least 0 and less than 1")
+        if self.shard and isinstance(self.optimiser, Muon):
+            raise ValueError("shard spreads matrices over ranks, and muon needs each of them whole; take adam or adamw")
         if self.learning_rate <= 0:
             raise ValueError(f"learning_rate is {self.learning_rate}; it must be more than 0")
+
+    def check_budget(self) -> None:
+        budgets = [name for name in ("steps", "epochs", "minutes") if getattr(self, name) is not None]
+        if len(budgets) > 1:
+            raise ValueError(f"{' and '.join(budgets)} are both set; give one budget")
