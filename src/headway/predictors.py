@@ -18,6 +18,7 @@ from headway.tasks.classification import Classification, open_classifier
 from headway.tasks.language_model import LanguageModelling
 from headway.tasks.language_predictor import LanguagePredictor
 from headway.tasks.tagging import Tagging, open_tagger
+from headway.tasks.together import together
 from headway.tasks.translation import Translation
 
 
@@ -56,9 +57,11 @@ def into(model: Predictor, folder: Path, to: str) -> Predictor:
 Opener = Callable[[Loaded], Predictor]
 
 
-def translating(engine: str = "auto", precision: str = "auto") -> Opener:
+def translating(engine: str = "auto", precision: str = "auto", beside: Sequence[Path] = ()) -> Opener:
     """What opens a translator that works in this way."""
-    return lambda loaded: TranslatorPredictor(Translator.load(loaded.folder, str(loaded.device), engine, precision))
+    return lambda loaded: TranslatorPredictor(
+        Translator.load(loaded.folder, str(loaded.device), engine, precision, beside)
+    )
 
 
 # What opens a model of each task.
@@ -78,3 +81,11 @@ def open_model(folder: Path, device: str = "auto", translators: Opener | None = 
     loaded = Loaded(folder, run.task, run.data, run.text, run.model, files.tensors, files.facts, choose_device(device))
     openers = OPENERS | ({Translation: translators} if translators else {})
     return openers[type(run.task)](loaded)
+
+
+def open_together(folder: Path, beside: Sequence[Path], device: str = "auto") -> Predictor:
+    """Several models as one; with none beside it, the model itself."""
+    first = open_model(folder, device, translating(beside=beside))
+    if not beside or isinstance(first, TranslatorPredictor):
+        return first
+    return together(folder, first, {other: open_model(other, device) for other in beside})

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -24,6 +24,9 @@ from headway.reports.systems import Decoding, translate_with
 from headway.reports.tables import print_evaluation
 from headway.reports.testset import Outputs, TestSet, language_of, read_outputs, read_test_set
 from headway.training.files import replace_text
+
+if TYPE_CHECKING:  # heavy: imported where it is used
+    from headway.tasks.base import Predictor
 
 METRICS = "bleu,chrf,ter"
 
@@ -64,10 +67,11 @@ def evaluate(
     """Score a model on test files, or translations against references."""
     if model is not None and source is not None and reference is None:
         files = [*(files or []), source]  # a text to read, not to translate
-    if beside and (files or hypothesis):
-        raise UsageError("--with is for a translator, --source and --reference")
+    if beside and hypothesis:
+        raise UsageError("--with is for models, and --hypothesis gives outputs")
     if model is not None and files:
-        measure_files(model, to, files, device or "auto", metrics, Outlets(json_file, html_file, picture))
+        opened = Asked(model, tuple(beside or ()), to, device or "auto")
+        measure_files(opened, files, metrics, Outlets(json_file, html_file, picture))
         return
     if reference is None:
         raise UsageError("--reference is missing: give the reference translations, or test files after the folder")
@@ -95,13 +99,27 @@ class Outlets:
     picture: Path | None
 
 
-def measure_files(model: Path, to: str, files: Sequence[Path], device: str, metrics: str, outlets: Outlets) -> None:
+@dataclass(frozen=True)
+class Asked:
+    """A model of any task, those beside it, and where they run."""
+
+    model: Path
+    beside: tuple[Path, ...]
+    to: str
+    device: str
+
+    def open(self) -> Predictor:
+        from headway.predictors import into, open_together
+
+        opened = open_together(self.model, self.beside, self.device)
+        return into(opened, self.model, self.to) if self.to else opened
+
+
+def measure_files(asked: Asked, files: Sequence[Path], metrics: str, outlets: Outlets) -> None:
     """Of any task: what the model itself says of files like those it was trained on."""
-    from headway.predictors import into, open_model
     from headway.reports.measured import confusion_picture, measured_page, print_measured
 
-    opened = open_model(model, device)
-    found = (into(opened, model, to) if to else opened).evaluate(files)
+    model, found = asked.model, asked.open().evaluate(files)
     found = replace(found, scores=only(found.scores, metrics, model))
     print_measured(str(model), found, Console())
     if outlets.picture is not None:

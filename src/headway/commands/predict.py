@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from headway.commands.translate import Beside
 from headway.errors import UsageError
 
 if TYPE_CHECKING:  # heavy: imported where they are used
@@ -41,15 +42,16 @@ def predict(
     top_k: Annotated[int | None, Option(help="Language models: draw from so many pieces.")] = None,
     beam: Annotated[int | None, Option(help="Language models: search with so many texts instead of drawing.")] = None,
     seed: Annotated[int | None, Option(help="Language models: of drawing.")] = None,
+    beside: Beside = None,
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
     """Tag, classify, translate or go on with text, by what the model was trained for; in order."""
     from headway.jobs import Files
-    from headway.predictors import into, open_model
+    from headway.predictors import into, open_together
     from headway.training.files import disk_trouble
 
     files = Files(input_, output, resume=False)
-    model = open_model(folder, device)
+    model = open_together(folder, beside or (), device)
     asked = {"longest": longest, "temperature": temperature, "top_p": top_p, "top_k": top_k, "beam": beam, "seed": seed}
     manner = {name: value for name, value in asked.items() if value is not None}
     if prompt is not None:

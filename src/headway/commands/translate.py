@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Option = typer.Option
 Beside = Annotated[
-    list[Path] | None, Option("--with", help="Another model of the same pieces; they write together. Repeatable.")
+    list[Path] | None, Option("--with", help="Another model of the same task; they decide together. Repeatable.")
 ]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from headway.classifiers import WordClassifier
@@ -123,20 +123,39 @@ class Tagger:
     @torch.inference_mode()
     def tag(self, given: Sequence[Sequence[str]]) -> list[Tagged]:
         """Labels of every word. Where a sentence was cut to fit, a span that was cut too is joined by the scheme."""
-        labels = [[""] * len(words) for words in given]
+        labels = [[0] * len(words) for words in given]
         sure = [[0.0] * len(words) for words in given]
         for stretches, tensors in self.batches(self.reader.stretches(given)):
             real, scores = tensors[1] >= 0, self.model(*tensors)
             best = self.model.head.decode(scores, real, self.chain)
             chances = self.model.head.probabilities(scores, real, self.chain).gather(-1, best[..., None])[..., 0]
             for one, row, chance in zip(stretches, best.tolist(), chances.tolist(), strict=True):
-                place = slice(one.start, one.start + len(one.words))
-                labels[one.sentence][place] = [self.labelling.labels[number] for number in row[: len(one.words)]]
-                sure[one.sentence][place] = [round(number, 5) for number in chance[: len(one.words)]]
-        repair = self.labelling.scheme.repair
+                labels[one.sentence][one.place], sure[one.sentence][one.place] = row[one.here], chance[one.here]
+        return self.told(given, labels, sure)
+
+    @torch.inference_mode()
+    def chances(self, given: Sequence[Sequence[str]]) -> list[Float[Tensor, "w v"]]:
+        """Of each label of each word, over all sequences that are allowed."""
+        found = [torch.zeros(len(words), len(self.labelling.labels), device=self.device) for words in given]
+        for stretches, tensors in self.batches(self.reader.stretches(given)):
+            scores = self.model(*tensors)
+            chances = self.model.head.probabilities(scores, tensors[1] >= 0, self.chain)
+            for one, rows in zip(stretches, chances, strict=True):
+                found[one.sentence][one.place] = rows[one.here]
+        return found
+
+    def told(
+        self, given: Sequence[Sequence[str]], labels: Sequence[Sequence[int]], sure: Sequence[Sequence[float]]
+    ) -> list[Tagged]:
+        names, repair = self.labelling.labels, self.labelling.scheme.repair
         return [
-            Tagged(tuple(words), tuple(repair(found)), tuple(numbers), self.labelling)
-            for words, found, numbers in zip(given, labels, sure, strict=True)
+            Tagged(
+                tuple(words),
+                tuple(repair([names[number] for number in found])),
+                tuple(round(chance, 5) for chance in chances),
+                self.labelling,
+            )
+            for words, found, chances in zip(given, labels, sure, strict=True)
         ]
 
     def batches(

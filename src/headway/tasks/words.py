@@ -54,6 +54,16 @@ class Stretch(NamedTuple):
     pieces: list[int]
     first: list[int]  # where each word's first piece stands
 
+    @property
+    def place(self) -> slice:
+        """Where its words stand in the sentence."""
+        return slice(self.start, self.start + len(self.words))
+
+    @property
+    def here(self) -> slice:
+        """Where they stand in a padded row."""
+        return slice(len(self.words))
+
 
 class WordReader:
     """Words to pieces, word by word, so that every label has its place."""

@@ -21,7 +21,7 @@ ADAMS = 0.2  # the usual size of an entry of Adam's update: so one learning rate
 Rows = tuple[int, ...]  # of each part of a matrix
 
 
-def matrices(model: nn.Module) -> Iterator[tuple[nn.Parameter, Rows]]:
+def matrices(model: nn.Module) -> Iterator[tuple[Tensor, Rows]]:
     """Those inside layers: vocabularies are tables of vectors. What lies in one matrix for speed alone is parted."""
     parted: dict[nn.Module, Rows] = {}
     for module in model.modules():
@@ -55,7 +55,7 @@ class Orthogonal(torch.optim.Optimizer):
 
     def __init__(
         self,
-        given: dict[nn.Parameter, Rows],
+        given: dict[Tensor, Rows],
         rest: torch.optim.Optimizer,
         rate: float | Tensor,
         momentum: float,
@@ -67,7 +67,7 @@ class Orthogonal(torch.optim.Optimizer):
         self.state = rest.state
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # noqa: ARG002
+    def step(self, closure: Any = None) -> None:  # noqa: ARG002  # pyright: ignore[reportIncompatibleMethodOverride]
         self.rest.found_inf = self.found_inf  # pyright: ignore[reportAttributeAccessIssue]
         self.rest.step()
         rate = self.param_groups[0]["lr"]

@@ -1,0 +1,138 @@
+"""Taggers and classifiers that decide together: chances on average, labels that may stand side by side."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise, product
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import annotations
+from headway.cli import app
+from headway.errors import UsageError
+from headway.predictors import open_model, open_together
+from headway.tasks.classifier import Classifier
+from headway.tasks.tagger import Tagger
+from trades import toy_folders
+
+TAGGING, CLASSES, MANY = {"kind": "tagging"}, {"kind": "classification"}, {"kind": "classification", "many": True}
+SENTENCES = [["by", "Karl"], [], ["in", "Mia", "Tom"], ["dog", "in", "Anna", "Bob", "by", "Lea"]]
+TEXTS = ["the good and bad dog", "bad dog runs good", " "]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    """Two of each task, hardly trained so that they disagree; the second tagger reads letters."""
+    place = tmp_path_factory.mktemp("together")
+    files = {
+        "tagger": (TAGGING, annotations.write_tagged(place, 80)),
+        "classifier": (CLASSES, annotations.write_texts(place, 80)),
+        "many": (MANY, annotations.write_many(place, 80)),
+    }
+    found: dict[str, list[Path]] = {name: [] for name in files}
+    for (name, (task, path)), second in product(files.items(), (False, True)):
+        text = "characters" if second and name == "tagger" else "words"
+        changes = {"text": {"kind": text}, "training": {"steps": 6, "validate_every": 6}, "seed": 1 + second}
+        annotations.train(place / f"{name}-{second}", annotations.table(task, path, changes))
+        found[name].append(place / f"{name}-{second}")
+    return found
+
+
+def test_the_labels_of_taggers_are_the_best_allowed_by_mean_chances(folders: dict[str, list[Path]]) -> None:
+    first, second = folders["tagger"]
+    together, alone = open_together(first, [second], "cpu"), [open_model(folder, "cpu") for folder in (first, second)]
+    assert isinstance(together, Tagger)
+    names, follows = together.labelling.labels, together.labelling.scheme.follows
+    chances = [by_name(one) for one in alone if isinstance(one, Tagger)]
+    for number, found in enumerate(together.tag(SENTENCES)):
+        words = range(len(SENTENCES[number]))
+        mean = [
+            {name: (chances[0][number][w][name] + chances[1][number][w][name]) / 2 for name in names} for w in words
+        ]
+        allowed = [
+            path
+            for path in product(names, repeat=len(words))
+            if all(follows(one, two) for one, two in pairwise((None, *path, None)) if words)
+        ]
+        best = max(allowed, key=lambda path: sum(math.log(mean[word][label]) for word, label in enumerate(path)))
+        assert found.labels == best
+        assert found.probabilities == pytest.approx([mean[word][best[word]] for word in words], abs=1e-4)
+
+
+def by_name(tagger: Tagger) -> list[list[dict[str, float]]]:
+    """The chances of each sentence's words."""
+    return [
+        [dict(zip(tagger.labelling.labels, row, strict=True)) for row in one.tolist()]
+        for one in tagger.chances(SENTENCES)
+    ]
+
+
+def test_chances_are_those_that_are_told_of_each_label(folders: dict[str, list[Path]]) -> None:
+    model = open_model(folders["tagger"][0], "cpu")
+    assert isinstance(model, Tagger)
+    for found, chances in zip(model.tag(SENTENCES), model.chances(SENTENCES), strict=True):
+        assert chances.sum(dim=-1).tolist() == pytest.approx([1.0] * len(found.words), abs=1e-4)
+        told = [
+            float(row[model.labelling.labels.index(label)]) for row, label in zip(chances, found.labels, strict=True)
+        ]
+        assert found.probabilities == pytest.approx(told, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["classifier", "many"])
+def test_classifiers_agree_on_mean_chances(folders: dict[str, list[Path]], name: str) -> None:
+    together, *alone = (
+        open_together(folders[name][0], folders[name][1:], "cpu"),
+        *(open_model(one, "cpu") for one in folders[name]),
+    )
+    assert isinstance(together, Classifier)
+    members = [one for one in alone if isinstance(one, Classifier)]
+    assert together.threshold == pytest.approx(sum(one.threshold for one in members) / 2)
+    for found, first, second in zip(*(one.classify(TEXTS) for one in (together, *members)), strict=True):
+        mean = {label: (chance + second.chances[label]) / 2 for label, chance in first.chances.items()}
+        assert found.chances == pytest.approx(mean, abs=2e-5)
+        highest = max(found.chances.values())
+        chosen = {
+            label for label, chance in found.chances.items() if chance >= (highest, together.threshold)[name == "many"]
+        }
+        assert set(found.labels) == (chosen if found.source.strip() else set())
+
+
+@pytest.mark.parametrize("name", ["tagger", "classifier"])
+def test_a_model_beside_itself_says_what_it_says_alone(folders: dict[str, list[Path]], name: str) -> None:
+    folder = folders[name][0]
+    twice, once = open_together(folder, [folder], "cpu"), open_model(folder, "cpu")
+    lines = ["by Karl in Mia", "good dog bad", ""]
+    for ours, plain in zip(twice.predict(lines), once.predict(lines), strict=True):
+        assert ours.text == plain.text
+
+
+@pytest.mark.parametrize("name", ["tagger", "classifier"])
+def test_the_commands_take_them(folders: dict[str, list[Path]], name: str, tmp_path: Path) -> None:
+    write = annotations.write_tagged if name == "tagger" else annotations.write_texts
+    test, (first, second) = write(tmp_path, 30, seed=9), folders[name]
+    told = CliRunner().invoke(app, ["evaluate", str(first), str(test), "--with", str(second), "--device", "cpu"])
+    assert told.exit_code == 0, told.output
+    alone = CliRunner().invoke(app, ["evaluate", str(first), str(test), "--device", "cpu"])
+    assert told.output != alone.output
+    (tmp_path / "text").write_text("by Karl in Mia\n", encoding="utf-8")
+    said = CliRunner().invoke(app, ["predict", str(first), "--with", str(second), "--input", str(tmp_path / "text")])
+    assert said.exit_code == 0 and "Karl" in said.output
+
+
+def test_another_task_or_other_labels_are_refused(folders: dict[str, list[Path]], tmp_path: Path) -> None:
+    tagger, classifier = folders["tagger"][0], folders["classifier"][0]
+    with pytest.raises(UsageError, match="its task is not that of"):
+        open_together(tagger, [classifier], "cpu")
+    few = annotations.write_texts(tmp_path, 40)
+    few.write_text(few.read_text().replace("\tup", "\tgood"))
+    annotations.train(tmp_path / "other", annotations.table(CLASSES, few, {"text": {"kind": "words"}}))
+    with pytest.raises(UsageError, match="other: its labels, or the form of its files, are not those of"):
+        open_together(classifier, [tmp_path / "other"], "cpu")
+
+
+def test_language_models_are_refused(tmp_path: Path) -> None:
+    folder = toy_folders(tmp_path, ["writer"])["writer"]
+    with pytest.raises(UsageError, match="--with is for translators, taggers and classifiers; this is a language"):
+        open_together(folder, [folder], "cpu")
