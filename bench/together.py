@@ -1,4 +1,4 @@
-"""What several models are worth that write together: one recipe by several seeds, each alone, then all of them.
+"""What several models are worth that decide together: one recipe by several seeds, each alone, then all of them.
 
 HEADWAY_DATA=corpora python -m bench.together inflection-german-compounds [--seeds 3] [--student unseen.lemma]
                                               [--work runs/together] [--device cpu] [--set KEY=VALUE ...]
@@ -26,7 +26,7 @@ def taught(row: Row, data: Path, text: str, work: Path, models: list[object]) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("row", choices=ROWS, metavar="ROW", help="as of bench.recipes: a translator")
+    parser.add_argument("row", choices=ROWS, metavar="ROW", help="as of bench.recipes: a translator, tagger or classifier")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--student", metavar="TEXT", help="of the prepared folder; learns from all")
     parser.add_argument("--work", type=Path, default=Path("runs/together"))
@@ -34,8 +34,8 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as of headway train")
     given = parser.parse_args()
     row, work = ROWS[given.row], given.work / given.row
-    if len(row.train) != 2:
-        parser.error(f"{given.row} is no translator")
+    if row.scores in ("perplexity", "loss") or (given.student and len(row.train) != 2):
+        parser.error(f"{given.row} is no {'translator' if given.student else 'translator, tagger or classifier'}")
     more = ["--device", given.device, *(word for one in given.set for word in ("--set", one))]
     print("| seed | training | measured | goal |\n|---|---|---|---|", flush=True)
     for seed in range(1, given.seeds + 1):

@@ -1,17 +1,19 @@
-"""Taggers and classifiers that decide together: chances on average, labels that may stand side by side."""
+"""Taggers and classifiers that decide together: scores and chances on average, labels that may stand side by side."""
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
 from typer.testing import CliRunner
 
 import annotations
 from headway.cli import app
 from headway.errors import UsageError
+from headway.parts.crf import sequence_score
 from headway.predictors import open_model, open_together
 from headway.tasks.classifier import Classifier
 from headway.tasks.tagger import Tagger
@@ -40,44 +42,35 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     return found
 
 
-def test_the_labels_of_taggers_are_the_best_allowed_by_mean_chances(folders: dict[str, list[Path]]) -> None:
+def test_the_labels_of_taggers_are_the_best_sequence_by_mean_scores(folders: dict[str, list[Path]]) -> None:
+    """Against all sequences, each scored by each model; their labels stand in another order."""
     first, second = folders["tagger"]
-    together, alone = open_together(first, [second], "cpu"), [open_model(folder, "cpu") for folder in (first, second)]
+    together = open_together(first, [second], "cpu")
+    members = [one for one in (open_model(folder, "cpu") for folder in (first, second)) if isinstance(one, Tagger)]
     assert isinstance(together, Tagger)
     names, follows = together.labelling.labels, together.labelling.scheme.follows
-    chances = [by_name(one) for one in alone if isinstance(one, Tagger)]
-    for number, found in enumerate(together.tag(SENTENCES)):
-        words = range(len(SENTENCES[number]))
-        mean = [
-            {name: (chances[0][number][w][name] + chances[1][number][w][name]) / 2 for name in names} for w in words
-        ]
+    for words, found in zip(SENTENCES, together.tag(SENTENCES), strict=True):
         allowed = [
             path
             for path in product(names, repeat=len(words))
             if all(follows(one, two) for one, two in pairwise((None, *path, None)) if words)
         ]
-        best = max(allowed, key=lambda path: sum(math.log(mean[word][label]) for word, label in enumerate(path)))
-        assert found.labels == best
-        assert found.probabilities == pytest.approx([mean[word][best[word]] for word in words], abs=1e-4)
+        scores = torch.stack([scores_of(member, words, allowed) for member in members]).mean(dim=0)
+        assert found.labels == allowed[int(scores.argmax())]
+        chances = scores.softmax(dim=0)
+        for word, (label, chance) in enumerate(zip(found.labels, found.probabilities, strict=True)):
+            same = torch.tensor([path[word] == label for path in allowed])
+            assert chance == pytest.approx(float(chances[same].sum()), abs=1e-4)
 
 
-def by_name(tagger: Tagger) -> list[list[dict[str, float]]]:
-    """The chances of each sentence's words."""
-    return [
-        [dict(zip(tagger.labelling.labels, row, strict=True)) for row in one.tolist()]
-        for one in tagger.chances(SENTENCES)
-    ]
-
-
-def test_chances_are_those_that_are_told_of_each_label(folders: dict[str, list[Path]]) -> None:
-    model = open_model(folders["tagger"][0], "cpu")
-    assert isinstance(model, Tagger)
-    for found, chances in zip(model.tag(SENTENCES), model.chances(SENTENCES), strict=True):
-        assert chances.sum(dim=-1).tolist() == pytest.approx([1.0] * len(found.words), abs=1e-4)
-        told = [
-            float(row[model.labelling.labels.index(label)]) for row, label in zip(chances, found.labels, strict=True)
-        ]
-        assert found.probabilities == pytest.approx(told, abs=1e-4)
+def scores_of(tagger: Tagger, words: list[str], paths: list[tuple[str, ...]]) -> Tensor:
+    """Of whole sequences of labels."""
+    numbers = {label: number for number, label in enumerate(tagger.labelling.labels)}
+    labels = torch.tensor([[numbers[label] for label in path] for path in paths]).reshape(len(paths), len(words))
+    if not words:
+        return torch.zeros(len(paths))
+    scores = tagger.scores([words])[0].expand(len(paths), -1, -1)
+    return sequence_score(scores, labels, torch.ones_like(labels, dtype=torch.bool), tagger.model.head.chain()).detach()
 
 
 @pytest.mark.parametrize("name", ["classifier", "many"])
@@ -103,9 +96,9 @@ def test_classifiers_agree_on_mean_chances(folders: dict[str, list[Path]], name:
 def test_a_model_beside_itself_says_what_it_says_alone(folders: dict[str, list[Path]], name: str) -> None:
     folder = folders[name][0]
     twice, once = open_together(folder, [folder], "cpu"), open_model(folder, "cpu")
-    lines = ["by Karl in Mia", "good dog bad", ""]
-    for ours, plain in zip(twice.predict(lines), once.predict(lines), strict=True):
-        assert ours.text == plain.text
+    for lines in (["by Karl in Mia", "good dog bad", ""], [""]):
+        for ours, plain in zip(twice.predict(lines), once.predict(lines), strict=True):
+            assert ours.text == plain.text
 
 
 @pytest.mark.parametrize("name", ["tagger", "classifier"])

@@ -28,6 +28,10 @@ class Chain:
         """The same with pairs left out that `allowed`, of zeros and minus infinities, forbids."""
         return Chain(self.first + allowed.first, self.next + allowed.next, self.last + allowed.last)
 
+    def ordered(self, order: list[int]) -> Chain:
+        """The same with labels in another order."""
+        return Chain(self.first[order], self.next[order][:, order], self.last[order])
+
 
 def sequence_score(scores: WordScores, labels: Int[Tensor, "b t"], real: Real, chain: Chain) -> Float[Tensor, "b"]:
     """Of the given labels. An empty sequence has score 0."""

@@ -134,13 +134,11 @@ class Tagger:
         return self.told(given, labels, sure)
 
     @torch.inference_mode()
-    def chances(self, given: Sequence[Sequence[str]]) -> list[Float[Tensor, "w v"]]:
-        """Of each label of each word, over all sequences that are allowed."""
+    def scores(self, given: Sequence[Sequence[str]]) -> list[Float[Tensor, "w v"]]:
+        """Of each label for each word, neighbours aside."""
         found = [torch.zeros(len(words), len(self.labelling.labels), device=self.device) for words in given]
         for stretches, tensors in self.batches(self.reader.stretches(given)):
-            scores = self.model(*tensors)
-            chances = self.model.head.probabilities(scores, tensors[1] >= 0, self.chain)
-            for one, rows in zip(stretches, chances, strict=True):
+            for one, rows in zip(stretches, self.model(*tensors), strict=True):
                 found[one.sentence][one.place] = rows[one.here]
         return found
 
