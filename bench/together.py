@@ -12,21 +12,24 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from bench.recipes import ROWS, Row, distilled, headway, measured, placed, run
+from bench.recipes import ROWS, Row, distilled, headway, measured, placed, read, run
 
 
 def taught(row: Row, data: Path, text: str, work: Path, models: list[object]) -> Row:
     """The row with more to learn from: a text as the models wrote it."""
-    headway("distill", *models, "--source", data / text, "--out", work / "taught")
+    headway("distill", *models, "--source", placed(data)(text), "--out", work / "taught")
     both = tuple(work / f"both.{side}" for side in ("source", "target"))
     for path, name, other in zip(both, row.train, distilled(row, work / "taught"), strict=True):
-        path.write_text(placed(data)(name).read_text("utf-8") + other.read_text("utf-8"), encoding="utf-8")
+        real = read(name) if "/" in name else (data / name).read_text("utf-8")
+        path.write_text(real + other.read_text("utf-8"), encoding="utf-8")
     return replace(row, train=tuple(str(path.resolve()) for path in both))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("row", choices=ROWS, metavar="ROW", help="as of bench.recipes: a translator, tagger or classifier")
+    parser.add_argument(
+        "row", choices=ROWS, metavar="ROW", help="as of bench.recipes: a translator, tagger or classifier"
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--student", metavar="TEXT", help="of the prepared folder; learns from all")
     parser.add_argument("--work", type=Path, default=Path("runs/together"))

@@ -108,7 +108,8 @@ def test_the_commands_take_them(folders: dict[str, list[Path]], name: str, tmp_p
     told = CliRunner().invoke(app, ["evaluate", str(first), str(test), "--with", str(second), "--device", "cpu"])
     assert told.exit_code == 0, told.output
     alone = CliRunner().invoke(app, ["evaluate", str(first), str(test), "--device", "cpu"])
-    assert told.output != alone.output
+    assert told.output != alone.output and first.name in alone.output
+    assert second.name in told.output and second.name not in alone.output
     (tmp_path / "text").write_text("by Karl in Mia\n", encoding="utf-8")
     said = CliRunner().invoke(app, ["predict", str(first), "--with", str(second), "--input", str(tmp_path / "text")])
     assert said.exit_code == 0 and "Karl" in said.output

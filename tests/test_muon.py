@@ -49,6 +49,17 @@ def test_a_turned_matrix_has_the_directions_of_the_old_one_and_lengths_near_one(
     torch.testing.assert_close(inside, torch.diag_embed(lengths), rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("power", range(0, 46, 3))
+def test_what_is_too_short_fades(power: int) -> None:
+    """Squares of small numbers are no numbers any more: what is divided by them would be without bound."""
+    torch.manual_seed(1)
+    turned = orthogonal(torch.randn(2, 16, 16) * 10.0**-power)
+    assert bool(turned.isfinite().all())
+    length = float(turned.norm(dim=(-2, -1)).min())
+    assert power > 6 or length > 3
+    assert power < 12 or length < 0.1
+
+
 def test_of_a_model_the_matrices_of_its_layers_are_turned_each_of_the_joined_ones_by_itself() -> None:
     ours = model()
     found = {name: rows for name, w in ours.named_parameters() for other, rows in matrices(ours) if other is w}
@@ -135,6 +146,12 @@ def test_what_it_remembers_is_saved_and_comes_back() -> None:
 def same(one: nn.Module, other: nn.Module) -> None:
     for mine, theirs in zip(one.parameters(), other.parameters(), strict=True):
         assert torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize("given", [{"momentum": 1.0}, {"momentum": -0.1}, {"betas": (0.9, 1.5)}, {"decay": -1.0}])
+def test_settings_that_make_no_sense_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"shares, at least 0 and less than 1|decay is -1.0"):
+        Muon(**given)
 
 
 def test_it_needs_whole_matrices() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from headway import config
 from headway.api import Translator
@@ -15,10 +16,12 @@ from headway.reports.testset import read_lines
 from headway.run import Run
 from headway.tasks.base import Evaluation, Loaded, Plain, Prediction, Predictor
 from headway.tasks.classification import Classification, open_classifier
+from headway.tasks.classifier import Classifier
 from headway.tasks.language_model import LanguageModelling
 from headway.tasks.language_predictor import LanguagePredictor
+from headway.tasks.tagger import Tagger
 from headway.tasks.tagging import Tagging, open_tagger
-from headway.tasks.together import together
+from headway.tasks.together import Classifiers, Taggers
 from headway.tasks.translation import Translation
 
 
@@ -83,9 +86,21 @@ def open_model(folder: Path, device: str = "auto", translators: Opener | None = 
     return openers[type(run.task)](loaded)
 
 
+# What makes one model of several.
+JOINED: dict[type, Callable[[list[Any]], Predictor]] = {Tagger: Taggers, Classifier: Classifiers}
+
+
 def open_together(folder: Path, beside: Sequence[Path], device: str = "auto") -> Predictor:
     """Several models as one; with none beside it, the model itself."""
-    first = open_model(folder, device, translating(beside=beside))
+    first: Any = open_model(folder, device, translating(beside=beside))
     if not beside or isinstance(first, TranslatorPredictor):
         return first
-    return together(folder, first, {other: open_model(other, device) for other in beside})
+    if type(first) not in JOINED:
+        raise UsageError(f"{folder}: --with is for translators, taggers and classifiers; this is a language model")
+    others: list[Any] = [open_model(other, device) for other in beside]
+    for path, other in zip(beside, others, strict=True):
+        if type(other) is not type(first):
+            raise UsageError(f"{path}: its task is not that of {folder}; --with takes another model of the same task")
+        if other.answers != first.answers:
+            raise UsageError(f"{path}: its labels, or the form of its files, are not those of {folder}")
+    return JOINED[type(first)]([first, *others])

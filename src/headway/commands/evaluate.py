@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -24,9 +24,6 @@ from headway.reports.systems import Decoding, translate_with
 from headway.reports.tables import print_evaluation
 from headway.reports.testset import Outputs, TestSet, language_of, read_outputs, read_test_set
 from headway.training.files import replace_text
-
-if TYPE_CHECKING:  # heavy: imported where it is used
-    from headway.tasks.base import Predictor
 
 METRICS = "bleu,chrf,ter"
 
@@ -70,8 +67,8 @@ def evaluate(
     if beside and hypothesis:
         raise UsageError("--with is for models, and --hypothesis gives outputs")
     if model is not None and files:
-        opened = Asked(model, tuple(beside or ()), to, device or "auto")
-        measure_files(opened, files, metrics, Outlets(json_file, html_file, picture))
+        models, outlets = [model, *(beside or ())], Outlets(json_file, html_file, picture)
+        measure_files(models, to, device or "auto", files, metrics, outlets)
         return
     if reference is None:
         raise UsageError("--reference is missing: give the reference translations, or test files after the folder")
@@ -99,39 +96,28 @@ class Outlets:
     picture: Path | None
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A model of any task, those beside it, and where they run."""
-
-    model: Path
-    beside: tuple[Path, ...]
-    to: str
-    device: str
-
-    def open(self) -> Predictor:
-        from headway.predictors import into, open_together
-
-        opened = open_together(self.model, self.beside, self.device)
-        return into(opened, self.model, self.to) if self.to else opened
-
-
-def measure_files(asked: Asked, files: Sequence[Path], metrics: str, outlets: Outlets) -> None:
-    """Of any task: what the model itself says of files like those it was trained on."""
+def measure_files(
+    models: Sequence[Path], to: str, device: str, files: Sequence[Path], metrics: str, outlets: Outlets
+) -> None:
+    """Of any task: what a model, or several together, say of files like those they were trained on."""
+    from headway.predictors import into, open_together
     from headway.reports.measured import confusion_picture, measured_page, print_measured
 
-    model, found = asked.model, asked.open().evaluate(files)
-    found = replace(found, scores=only(found.scores, metrics, model))
-    print_measured(str(model), found, Console())
+    first, *beside = models
+    name, opened = " + ".join(map(str, models)), open_together(first, beside, device)
+    found = (into(opened, first, to) if to else opened).evaluate(files)
+    found = replace(found, scores=only(found.scores, metrics, name))
+    print_measured(name, found, Console())
     if outlets.picture is not None:
         confusion_picture(found, outlets.picture)
         say_written(outlets.picture)
     if outlets.json_file is not None:
         write(outlets.json_file, dump_json(found.to_dict()))
     if outlets.html_file is not None:
-        write(outlets.html_file, measured_page(str(model), found))
+        write(outlets.html_file, measured_page(name, found))
 
 
-def only(scores: Scores, metrics: str, model: Path) -> Scores:
+def only(scores: Scores, metrics: str, model: str) -> Scores:
     """Those that were asked for; all, if nobody asked."""
     wanted = [name.strip() for name in metrics.split(",") if name.strip()]
     unknown = [name for name in wanted if name not in scores]

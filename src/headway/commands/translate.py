@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 Option = typer.Option
 Beside = Annotated[
-    list[Path] | None, Option("--with", help="Another model of the same task; they decide together. Repeatable.")
+    list[Path] | None,
+    Option("--with", help="Another model that decides along; a translator needs the same pieces. Repeatable."),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -125,6 +125,11 @@ class Classifier:
     ) -> None:
         self.model, self.tokenizer, self.classes = model, tokenizer, classes
         self.longest, self.device, self.threshold = longest, device, threshold
+
+    @property
+    def answers(self) -> Classes:
+        """What classifiers that decide together have in common."""
+        return replace(self.classes, labels=tuple(sorted(self.classes.labels)))
 
     def ids(self, text: str) -> list[int]:
         """The class token and the text, cut where it is too long."""

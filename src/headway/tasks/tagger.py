@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -101,6 +101,11 @@ class Tagger:
     def __init__(self, model: WordClassifier, reader: WordReader, labelling: Labelling, device: torch.device) -> None:
         self.model, self.reader, self.labelling, self.device = model, reader, labelling, device
         self.chain = labelling.allowed(device)
+
+    @property
+    def answers(self) -> Labelling:
+        """What taggers that decide together have in common."""
+        return replace(self.labelling, labels=tuple(sorted(self.labelling.labels)))
 
     # ------------------------------------------------------------ text
 

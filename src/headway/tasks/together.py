@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -12,9 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from headway.errors import UsageError
 from headway.parts.crf import Chain, marginals, viterbi
-from headway.tasks.base import Predictor
 from headway.tasks.classifier import Classifier
 from headway.tasks.tagger import ROWS, TOKENS, Tagged, Tagger
 from headway.translating import packs
@@ -73,24 +69,3 @@ class Classifiers(Classifier):
 
     def chances(self, texts: Sequence[str]) -> Float[np.ndarray, "n v"]:
         return np.mean([one.chances(texts)[:, order] for one, order in self.members], axis=0)
-
-
-def together(folder: Path, first: Predictor, others: Mapping[Path, Predictor]) -> Predictor:
-    """One predictor of several that give the same labels to the same files."""
-    for path, other in others.items():
-        if type(other) is not type(first):
-            raise UsageError(f"{path}: its task is not that of {folder}; --with takes another model of the same task")
-        if what_of(other) != what_of(first):
-            raise UsageError(f"{path}: its labels, or the form of its files, are not those of {folder}")
-    if isinstance(first, Tagger):
-        return Taggers([first, *(other for other in others.values() if isinstance(other, Tagger))])
-    if isinstance(first, Classifier):
-        return Classifiers([first, *(other for other in others.values() if isinstance(other, Classifier))])
-    raise UsageError(f"{folder}: --with is for translators, taggers and classifiers; this is a language model")
-
-
-def what_of(model: Predictor) -> object:
-    """What must be the same of all."""
-    if isinstance(model, Tagger):
-        return replace(model.labelling, labels=tuple(sorted(model.labelling.labels)))
-    return replace(model.classes, labels=tuple(sorted(model.classes.labels))) if isinstance(model, Classifier) else None

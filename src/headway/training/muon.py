@@ -10,12 +10,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from headway.machine import half_is_fast
 from headway.parts.attention import Attention
 from headway.parts.feed_forward import SwigluLayer
 from headway.parts.stacks import Stack
 
 QUINTIC = (3.4445, -4.7750, 2.0315)  # Jordan's: five rounds bring singular values of 0.01 to 1 near 1
 ROUNDS = 5
+SHORTEST = (
+    1e-7  # of matrices; shorter ones, such as what is left of a momentum, fade instead of being turned at full length
+)
 ADAMS = 0.2  # the usual size of an entry of Adam's update: so one learning rate serves both (Liu et al., section 2.2)
 
 Rows = tuple[int, ...]  # of each part of a matrix
@@ -35,12 +39,12 @@ def matrices(model: nn.Module) -> Iterator[tuple[Tensor, Rows]]:
 
 
 @torch.no_grad()
-def orthogonal(matrix: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
+def orthogonal(matrix: Float[Tensor, "n r c"], kind: torch.dtype = torch.float32) -> Float[Tensor, "n r c"]:
     """Nearly U Vᵀ of U S Vᵀ, by Newton and Schulz's iteration: products alone, and bf16 is exact enough for it."""
     tall = matrix.size(-2) > matrix.size(-1)
     x = matrix.mT if tall else matrix
-    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp_min(1e-30)
-    x = x.to(torch.bfloat16 if x.is_cuda else torch.float32).contiguous()
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp_min(SHORTEST)
+    x = x.to(kind).contiguous()
     a, b, c = QUINTIC
     for _ in range(ROUNDS):
         gram = x @ x.mT
@@ -65,6 +69,7 @@ class Orthogonal(torch.optim.Optimizer):
         self.given, self.rest, self.momentum, self.decay = given, rest, momentum, decay
         self.param_groups += rest.param_groups  # the same dictionaries: a rate is set for both
         self.state = rest.state
+        self.kind = torch.bfloat16 if half_is_fast(next(iter(given)).device) else torch.float32
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # noqa: ARG002  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -75,13 +80,12 @@ class Orthogonal(torch.optim.Optimizer):
         for parts in self.by_shape().values():
             weights, gradients, held = (list(column) for column in zip(*parts, strict=True))
             gradient, momentum = torch.stack(gradients).nan_to_num(0.0, 0.0, 0.0), torch.stack(held)
-            momentum += (gradient - momentum) * (1 - self.momentum) * whole
+            momentum += (gradient - momentum) * ((1 - self.momentum) * whole)
             torch._foreach_copy_(held, list(momentum.unbind()))
-            turned = orthogonal(gradient.lerp(momentum, self.momentum))
-            size = ADAMS * max(turned.shape[-2:]) ** 0.5
-            now = torch.stack(weights)
-            now -= (turned * size + now * self.decay) * (rate * whole)
-            torch._foreach_copy_(weights, list(now.unbind()))
+            turned = orthogonal(gradient.lerp(momentum, self.momentum), self.kind)
+            turned *= ADAMS * max(turned.shape[-2:]) ** 0.5 * rate * whole
+            torch._foreach_mul_(weights, 1 - self.decay * rate * whole)
+            torch._foreach_sub_(weights, list(turned.unbind()))
 
     def by_shape(self) -> dict[torch.Size, list[tuple[Tensor, Tensor, Tensor]]]:
         """Weights, gradients and momenta of equal matrices, which are turned in one go."""

@@ -20,6 +20,9 @@ class Adam:
     betas: tuple[float, float] = (0.9, 0.98)  # how long gradients and their squares are remembered
     epsilon: float = 1e-9  # added to the root
 
+    def __post_init__(self) -> None:
+        check(self.betas)
+
     def build(self, model: nn.Module, rate: float) -> torch.optim.Optimizer:
         return _build(torch.optim.Adam, [{"params": list(parameters(model))}], rate, self.betas, self.epsilon)
 
@@ -33,13 +36,16 @@ class AdamW:
     epsilon: float = 1e-9  # added to the root
     decay: float = 0.01  # pull towards zero, for matrices only
 
+    def __post_init__(self) -> None:
+        check(self.betas, self.decay)
+
     def build(self, model: nn.Module, rate: float) -> torch.optim.Optimizer:
         return self.over(parameters(model), rate)
 
     def over(self, weights: list[nn.Parameter], rate: float) -> torch.optim.Optimizer:
-        matrices = [p for p in weights if p.dim() > 1]
+        tables = [p for p in weights if p.dim() > 1]
         vectors = [p for p in weights if p.dim() <= 1]
-        groups = [{"params": matrices, "weight_decay": self.decay}, {"params": vectors, "weight_decay": 0.0}]
+        groups = [{"params": tables, "weight_decay": self.decay}, {"params": vectors, "weight_decay": 0.0}]
         return _build(torch.optim.AdamW, [g for g in groups if g["params"]], rate, self.betas, self.epsilon)
 
 
@@ -53,6 +59,9 @@ class Muon:
     epsilon: float = 1e-9  # of AdamW
     decay: float = 0.01  # pull towards zero, for matrices and vocabularies
 
+    def __post_init__(self) -> None:
+        check((self.momentum, *self.betas), self.decay)
+
     def build(self, model: nn.Module, rate: float) -> torch.optim.Optimizer:
         inside = {weight: rows for weight, rows in matrices(model) if weight.requires_grad}
         others = [weight for weight in parameters(model) if weight not in inside]
@@ -61,6 +70,15 @@ class Muon:
 
 
 Optimiser = Adam | AdamW | Muon
+
+
+def check(memories: tuple[float, ...], decay: float = 0.0) -> None:
+    """What is remembered is a share; what pulls towards zero does not push away from it."""
+    for share in memories:
+        if not 0 <= share < 1:
+            raise ValueError(f"betas and momentum are shares, at least 0 and less than 1; {share} is none")
+    if decay < 0:
+        raise ValueError(f"decay is {decay}; it must be at least 0")
 
 
 def parameters(model: nn.Module) -> list[nn.Parameter]:
