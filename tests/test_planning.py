@@ -14,6 +14,7 @@ from headway.architecture import EncoderDecoderDesign
 from headway.planning import CPU_TIERS, GPU_TIERS, merge, propose
 from headway.request import flat, nested
 from headway.run import Run
+from headway.training.optimiser import Adam, AdamW, Muon
 
 DEVICES = [torch.device("cpu"), torch.device("cuda", 0), torch.device("mps")]
 FILES = {"data": {"source": "a", "target": "b"}}
@@ -54,6 +55,20 @@ def test_what_was_given_wins(budget: dict[str, Any]) -> None:
     assert {key: held[key] for key in flat(asked)} == flat(asked)
     others = {"steps", "epochs", "minutes"} - budget.keys()
     assert all(getattr(run.training, name) is None for name in others)
+
+
+def test_the_rate_goes_with_the_optimiser() -> None:
+    tier, cpu = CPU_TIERS[1], DEVICES[0]
+    plain, given, sharded = (
+        plan(30_000, cpu, training=training).training
+        for training in ({}, {"optimiser": {"kind": "adamw", "decay": 0.2}}, {"shard": True})
+    )
+    assert (plain.optimiser, plain.learning_rate) == (Muon(), tier.muon)
+    assert (given.optimiser, given.learning_rate) == (AdamW(decay=0.2), tier.rate)
+    assert (sharded.optimiser, sharded.learning_rate) == (Adam(), tier.rate)
+    asked = plan(30_000, cpu, training={"optimiser": {"kind": "muon", "momentum": 0.9}}).training
+    assert (asked.optimiser, asked.learning_rate) == (Muon(momentum=0.9), tier.muon)
+    assert plan(30_000, DEVICES[1]).training.optimiser == Adam()
 
 
 def test_two_vocabularies_do_not_share_a_matrix_unless_asked() -> None:

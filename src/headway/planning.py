@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,14 +27,15 @@ class Tier:
     warmup: int
     tokens: int  # of a batch
     agreement: float = 0.0  # of two passes (R-Drop)
+    muon: float | None = None  # the rate with Muon, where it was tried and found better
 
 
 # Small corpora want small models, much dropout and small batches. The second and third rows of the GPU were tried out
-# on Multi30k and Tatoeba (docs/results.md); the others follow the papers.
+# on Multi30k and Tatoeba, the second of the CPU on Multi30k (docs/results.md); the others follow the papers.
 CPU_TIERS = (
     Tier(8_000, 128, 4, 512, (2, 2), 0.2, 2e-3, 200, 1024),
-    Tier(60_000, 256, 4, 1024, (3, 3), 0.2, 1.5e-3, 400, 4096),
-    Tier(10**12, 256, 4, 1024, (3, 3), 0.1, 1.5e-3, 800, 4096),
+    Tier(60_000, 256, 4, 1024, (3, 3), 0.2, 1.5e-3, 400, 4096, muon=4e-3),
+    Tier(10**12, 256, 4, 1024, (3, 3), 0.1, 1.5e-3, 800, 4096, muon=4e-3),
 )
 GPU_TIERS = (
     Tier(8_000, 128, 4, 512, (3, 3), 0.3, 2e-3, 300, 4096),
@@ -50,17 +52,26 @@ GAIN = 0.3  # post-norm models that begin with small sublayers find the source m
 def propose(given: dict[str, Any], pairs: int, device: torch.device) -> dict[str, Any]:
     """Fill in what the user left open. What was given always wins."""
     tier = next(t for t in (CPU_TIERS if device.type == "cpu" else GPU_TIERS) if pairs <= t.pairs)
+    asked = given.get("training", {})
     training: dict[str, Any] = {
-        "learning_rate": tier.rate,
+        **optimiser_for(tier, asked),
         "schedule": {"kind": "inverse_root", "warmup": tier.warmup},
         "batch": {"tokens": tier.tokens, "shapes": shapes_for(device)},
     }
-    if not {"steps", "epochs", "minutes"} & given.get("training", {}).keys():
+    if not {"steps", "epochs", "minutes"} & asked.keys():
         training["epochs"] = EPOCHS
     model = model_for(tier)
     if given.get("text", {}).get("joint") is False or "target_text" in given:
         model["tie"] = "output"  # two vocabularies cannot share one matrix
     return merge({"task": {"agreement": tier.agreement}, "training": training, "model": model}, given)
+
+
+def optimiser_for(tier: Tier, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """A rate that goes with the optimiser: the one that was asked for, or Muon where it may be."""
+    kind = asked.get("optimiser", {}).get("kind", "adam" if asked.get("shard") else "muon")
+    if kind != "muon" or tier.muon is None:
+        return {"learning_rate": tier.rate}
+    return {"learning_rate": tier.muon, "optimiser": {"kind": "muon"}}
 
 
 def shapes_for(device: torch.device) -> str:

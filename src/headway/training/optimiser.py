@@ -57,7 +57,7 @@ class Muon:
     momentum: float = 0.95  # how long a matrix's gradients are remembered
     betas: tuple[float, float] = (0.9, 0.98)  # of AdamW, for the rest
     epsilon: float = 1e-9  # of AdamW
-    decay: float = 0.01  # pull towards zero, for matrices and vocabularies
+    decay: float = 0.1  # pull towards zero, for matrices and vocabularies
 
     def __post_init__(self) -> None:
         check((self.momentum, *self.betas), self.decay)
