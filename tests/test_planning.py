@@ -66,6 +66,7 @@ def test_the_rate_goes_with_the_optimiser() -> None:
     assert (plain.optimiser, plain.learning_rate) == (Muon(), tier.muon)
     assert (given.optimiser, given.learning_rate) == (AdamW(decay=0.2), tier.rate)
     assert (sharded.optimiser, sharded.learning_rate) == (Adam(), tier.rate)
+    assert plan(30_000, cpu, training={"learning_rate": 1e-4}).training.optimiser == Adam()
     asked = plan(30_000, cpu, training={"optimiser": {"kind": "muon", "momentum": 0.9}}).training
     assert (asked.optimiser, asked.learning_rate) == (Muon(momentum=0.9), tier.muon)
     assert plan(30_000, DEVICES[1]).training.optimiser == Adam()

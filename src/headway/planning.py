@@ -67,8 +67,9 @@ def propose(given: dict[str, Any], pairs: int, device: torch.device) -> dict[str
 
 
 def optimiser_for(tier: Tier, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """A rate that goes with the optimiser: the one that was asked for, or Muon where it may be."""
-    kind = asked.get("optimiser", {}).get("kind", "adam" if asked.get("shard") else "muon")
+    """A rate that goes with the optimiser: the one that was asked for, or Muon. Who gives a rate alone means Adam's."""
+    usual = "adam" if asked.get("shard") or "learning_rate" in asked else "muon"
+    kind = asked.get("optimiser", {}).get("kind", usual)
     if kind != "muon" or tier.muon is None:
         return {"learning_rate": tier.rate}
     return {"learning_rate": tier.muon, "optimiser": {"kind": "muon"}}
