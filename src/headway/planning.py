@@ -31,9 +31,9 @@ class Tier:
 
 
 # Small corpora want small models, much dropout and small batches. The second and third rows of the GPU were tried out
-# on Multi30k and Tatoeba, the second of the CPU on Multi30k (docs/results.md); the others follow the papers.
+# on Multi30k and Tatoeba, the first two of the CPU likewise (docs/results.md); the others follow the papers.
 CPU_TIERS = (
-    Tier(8_000, 128, 4, 512, (2, 2), 0.2, 2e-3, 200, 1024),
+    Tier(8_000, 128, 4, 512, (2, 2), 0.2, 2e-3, 200, 1024, muon=4e-3),
     Tier(60_000, 256, 4, 1024, (3, 3), 0.2, 1.5e-3, 400, 4096, muon=4e-3),
     Tier(10**12, 256, 4, 1024, (3, 3), 0.1, 1.5e-3, 800, 4096, muon=4e-3),
 )
