@@ -14,6 +14,7 @@ from headway.architecture import EncoderDecoderDesign
 from headway.planning import CPU_TIERS, GPU_TIERS, merge, propose
 from headway.request import flat, nested
 from headway.run import Run
+from headway.tasks.language_model import proposal
 from headway.training.optimiser import Adam, AdamW, Muon
 
 DEVICES = [torch.device("cpu"), torch.device("cuda", 0), torch.device("mps")]
@@ -70,6 +71,20 @@ def test_the_rate_goes_with_the_optimiser() -> None:
     asked = plan(30_000, cpu, training={"optimiser": {"kind": "muon", "momentum": 0.9}}).training
     assert (asked.optimiser, asked.learning_rate) == (Muon(momentum=0.9), tier.muon)
     assert plan(30_000, DEVICES[1]).training.optimiser == Adam()
+
+
+@pytest.mark.parametrize(
+    ("device", "training", "kind", "rate"),
+    [
+        ("cpu", {}, "muon", 4e-3),
+        ("cuda", {}, "adamw", 1e-3),
+        ("cpu", {"learning_rate": 1e-4}, "adamw", 1e-3),
+        ("cpu", {"optimiser": {"kind": "adam"}}, "adamw", 1e-3),
+    ],
+)
+def test_so_it_does_for_language_models(device: str, training: dict[str, Any], kind: str, rate: float) -> None:
+    proposed = proposal(10_000, torch.device(device), {"training": training})["training"]
+    assert (proposed["optimiser"]["kind"], proposed["learning_rate"]) == (kind, rate)
 
 
 def test_two_vocabularies_do_not_share_a_matrix_unless_asked() -> None:

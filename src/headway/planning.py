@@ -10,7 +10,7 @@ import torch
 
 from headway.config import merge
 
-__all__ = ["merge", "model_for", "propose", "propose_encoder", "shapes_for"]
+__all__ = ["merge", "model_for", "optimiser_for", "propose", "propose_encoder", "shapes_for"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def propose(given: dict[str, Any], pairs: int, device: torch.device) -> dict[str
     tier = next(t for t in (CPU_TIERS if device.type == "cpu" else GPU_TIERS) if pairs <= t.pairs)
     asked = given.get("training", {})
     training: dict[str, Any] = {
-        **optimiser_for(tier, asked),
+        **optimiser_for(tier.rate, tier.muon, asked),
         "schedule": {"kind": "inverse_root", "warmup": tier.warmup},
         "batch": {"tokens": tier.tokens, "shapes": shapes_for(device)},
     }
@@ -66,13 +66,13 @@ def propose(given: dict[str, Any], pairs: int, device: torch.device) -> dict[str
     return merge({"task": {"agreement": tier.agreement}, "training": training, "model": model}, given)
 
 
-def optimiser_for(tier: Tier, asked: Mapping[str, Any]) -> dict[str, Any]:
+def optimiser_for(rate: float, muon: float | None, asked: Mapping[str, Any]) -> dict[str, Any]:
     """A rate that goes with the optimiser: the one that was asked for, or Muon. Who gives a rate alone means Adam's."""
     usual = "adam" if asked.get("shard") or "learning_rate" in asked else "muon"
     kind = asked.get("optimiser", {}).get("kind", usual)
-    if kind != "muon" or tier.muon is None:
-        return {"learning_rate": tier.rate}
-    return {"learning_rate": tier.muon, "optimiser": {"kind": "muon"}}
+    if kind != "muon" or muon is None:
+        return {"learning_rate": rate}
+    return {"learning_rate": muon, "optimiser": {"kind": "muon"}}
 
 
 def shapes_for(device: torch.device) -> str:

@@ -25,7 +25,7 @@ from headway.errors import UsageError
 from headway.metrics.perplexity import Perplexity, remembered, strided
 from headway.models import LanguageModel
 from headway.parts.size import check_range, check_share
-from headway.planning import shapes_for
+from headway.planning import optimiser_for, shapes_for
 from headway.tasks import reading
 from headway.tasks.base import Setup, files_of
 from headway.tasks.generation import Generator, Manner
@@ -123,16 +123,16 @@ def byte_count(path: Path) -> int:
 
 def proposal(size: int, device: torch.device, given: Mapping[str, Any]) -> dict[str, Any]:
     """A small text wants a small model and much dropout; up to 20 MB the sizes are nanoGPT's."""
-    slow, little = device.type == "cpu", size < 20_000_000
+    slow, little, asked = device.type == "cpu", size < 20_000_000, given.get("training", {})
     width, layers = ((128, 4) if slow else (384, 6)) if little else ((256, 4) if slow else (512, 8))
     training: dict[str, Any] = {
-        "learning_rate": 1e-3,
         "schedule": {"kind": "cosine", "warmup": 100, "floor": 0.1},
         "optimiser": {"kind": "adamw", "betas": (0.9, 0.99), "epsilon": 1e-8, "decay": 0.1},
+        **optimiser_for(1e-3, 4e-3 if slow else None, asked),
         "smoothing": 0.0,
         "batch": {"tokens": 4096 if slow else 16_384, "shapes": shapes_for(device)},
     }
-    if not {"steps", "epochs", "minutes"} & given.get("training", {}).keys():
+    if not {"steps", "epochs", "minutes"} & asked.keys():
         training["epochs"] = 10 if slow or not little else 40
     model = {
         "kind": "language_model",
