@@ -17,9 +17,7 @@ from headway.parts.stacks import Stack
 
 QUINTIC = (3.4445, -4.7750, 2.0315)  # Jordan's: five rounds bring singular values of 0.01 to 1 near 1
 ROUNDS = 5
-SHORTEST = (
-    1e-7  # of matrices; shorter ones, such as what is left of a momentum, fade instead of being turned at full length
-)
+SHORTEST = 1e-7  # below, a matrix fades: what is left of an old momentum must not be turned at full length
 ADAMS = 0.2  # the usual size of an entry of Adam's update: so one learning rate serves both (Liu et al., section 2.2)
 
 Rows = tuple[int, ...]  # of each part of a matrix
