@@ -70,14 +70,14 @@ def test_the_rate_goes_with_the_optimiser() -> None:
     assert plan(30_000, cpu, training={"learning_rate": 1e-4}).training.optimiser == Adam()
     asked = plan(30_000, cpu, training={"optimiser": {"kind": "muon", "momentum": 0.9}}).training
     assert (asked.optimiser, asked.learning_rate) == (Muon(momentum=0.9), tier.muon)
-    assert plan(30_000, DEVICES[1]).training.optimiser == Adam()
+    assert [plan(pairs, DEVICES[1]).training.optimiser for pairs in (30_000, 200_000)] == [Muon(), Adam()]
 
 
 @pytest.mark.parametrize(
     ("device", "training", "kind", "rate"),
     [
         ("cpu", {}, "muon", 4e-3),
-        ("cuda", {}, "adamw", 1e-3),
+        ("cuda", {}, "muon", 2e-3),
         ("cpu", {"learning_rate": 1e-4}, "adamw", 1e-3),
         ("cpu", {"optimiser": {"kind": "adam"}}, "adamw", 1e-3),
     ],

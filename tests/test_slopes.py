@@ -61,7 +61,7 @@ def test_the_loss_on_a_card_is_that_of_a_processor(
         parts = [x.to(device, kind).requires_grad_() for x in (hidden, weight, bias)]
         with torch.autocast("cuda", torch.bfloat16, enabled=half and device == "cuda"):
             loss = chunked(parts[0], parts[1], parts[2], labels.to(device), 0.1, agreement)
-        answers.append([loss.total, loss.nll, *torch.autograd.grad(loss.total, parts)])
+        answers.append([loss.total.detach(), loss.nll.detach(), *torch.autograd.grad(loss.total, parts)])
     for ours, theirs in zip(answers[1], answers[0], strict=True):
         length = max(1.0, float(theirs.norm()))
         assert float((ours.double().cpu() - theirs).norm()) < (0.02 if half else 1e-4) * length

@@ -128,7 +128,7 @@ def proposal(size: int, device: torch.device, given: Mapping[str, Any]) -> dict[
     training: dict[str, Any] = {
         "schedule": {"kind": "cosine", "warmup": 100, "floor": 0.1},
         "optimiser": {"kind": "adamw", "betas": (0.9, 0.99), "epsilon": 1e-8, "decay": 0.1},
-        **optimiser_for(1e-3, 4e-3 if slow else None, asked),
+        **optimiser_for(1e-3, 4e-3 if slow else 2e-3 if little else None, asked),
         "smoothing": 0.0,
         "batch": {"tokens": 4096 if slow else 16_384, "shapes": shapes_for(device)},
     }
