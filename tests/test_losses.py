@@ -155,6 +155,17 @@ def test_the_inverse_root_rises_and_falls_as_fairseqs(step: int) -> None:
     assert InverseRoot(warmup=100).factor(step, 10**6, 512) == pytest.approx(expected, rel=1e-12)
 
 
+def test_a_short_run_rises_for_a_part_of_it_only() -> None:
+    whole, part = InverseRoot(warmup=100), InverseRoot(warmup=100, most=0.25)
+    assert [part.rise(total) for total in (1, 40, 400, 10**6)] == [1, 10, 100, 100]
+    assert all(part.factor(step, 400, 8) == whole.factor(step, 400, 8) for step in range(1, 401))
+    rates = [part.factor(step, 40, 8) for step in range(1, 41)]
+    assert rates.index(max(rates)) + 1 == 10 and max(rates) == 1.0
+    assert rates[39] == pytest.approx(0.5)  # sqrt(10 / 40)
+    with pytest.raises(ValueError, match="most is 0.0; it must be more than 0 and at most 1"):
+        InverseRoot(most=0.0)
+
+
 def test_the_cosine_is_torchs_and_ends_at_its_floor() -> None:
     ours = Cosine(warmup=10, floor=0.05)
     weight = nn.Parameter(torch.zeros(1))

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from headway import config
 from headway.architecture import EncoderDecoderDesign
-from headway.planning import CPU_TIERS, GPU_TIERS, merge, propose
+from headway.planning import CPU_TIERS, GPU_TIERS, RISING, merge, propose, propose_encoder
 from headway.request import flat, nested
 from headway.run import Run
 from headway.tasks.language_model import proposal
 from headway.training.optimiser import Adam, AdamW, Muon
+from headway.training.schedules import InverseRoot
 
 DEVICES = [torch.device("cpu"), torch.device("cuda", 0), torch.device("mps")]
 FILES = {"data": {"source": "a", "target": "b"}}
@@ -71,6 +72,15 @@ def test_the_rate_goes_with_the_optimiser() -> None:
     asked = plan(30_000, cpu, training={"optimiser": {"kind": "muon", "momentum": 0.9}}).training
     assert (asked.optimiser, asked.learning_rate) == (Muon(momentum=0.9), tier.muon)
     assert [plan(pairs, DEVICES[1]).training.optimiser for pairs in (30_000, 200_000)] == [Muon(), Adam()]
+
+
+def test_a_short_run_is_not_all_warm_up_unless_asked() -> None:
+    planned, tier = plan(30_000, DEVICES[0]).training.schedule, CPU_TIERS[1]
+    assert planned == InverseRoot(warmup=tier.warmup, most=RISING) and planned.rise(200) == 50
+    asked = plan(30_000, DEVICES[0], training={"schedule": {"warmup": 150}}).training.schedule
+    assert asked == InverseRoot(warmup=150) and asked.rise(200) == 150
+    reader = propose_encoder({}, 1000, DEVICES[0], {})["training"]["schedule"]
+    assert reader["most"] == RISING
 
 
 @pytest.mark.parametrize(
