@@ -140,7 +140,7 @@ AGREEING: Settings = {  # a wider TENER that two passes must agree on
     "task.agreement": 5.0, "model.width": 192, "model.heads": 6, "model.feed_forward.width": 384,
     "training.schedule.kind": "cosine",
 }  # fmt: skip
-SOUNDS, TREES = (("letters", "phonemes"), ("words", "trees"))
+SOUNDS, TREES, TALK = (("letters", "phonemes"), ("words", "trees"), ("context", "reply"))
 
 ROWS: dict[str, Row] = {
     "multi30k-en-de": captions("en", "de", "41 cased, 41.5 lower-cased"),
@@ -184,6 +184,11 @@ ROWS: dict[str, Row] = {
         "parsing", tuple(f"train.{end}" for end in TREES), tuple(f"dev.{end}" for end in TREES),
         (tuple(f"dev.{end}" for end in TREES),), "brackets,accuracy",
         prepare=example("parsing.py", "prepare", "gum-trees/train.trees", "gum-trees/dev.trees"),
+    ),
+    "dialogue": Row(
+        "dialogue", tuple(f"train.{end}" for end in TALK), tuple(f"dev.{end}" for end in TALK),
+        (tuple(f"dev.{end}" for end in TALK),), "bleu,chrf",
+        prepare=example("dialogue.py", "msctd-chat/en-de.train.en", "msctd-chat/en-de.dev.en"),
     ),
     "resume-tener": entities("tener", "resume-ner-zh/", RESUME),
     "resume-tener-agreeing": entities("tener", "resume-ner-zh/", RESUME, "94 on test", settings=AGREEING),

@@ -17,7 +17,7 @@ from headway.text.vocabulary import PAD
 from headway.training.averaging import Exponential, Last, NoAveraging, Tail
 from headway.training.guard import PATIENCE, WINDOW, Guard
 from headway.training.optimiser import Adam, AdamW, Update, moments, restore_moments, set_rate
-from headway.training.schedules import Constant, Cosine, InverseRoot, Noam
+from headway.training.schedules import Constant, Cosine, InverseRoot, Noam, settled
 from headway.training.weights import Weights
 
 KINDS = {torch.float64: 1e-12, torch.float32: 2e-5}
@@ -156,12 +156,12 @@ def test_the_inverse_root_rises_and_falls_as_fairseqs(step: int) -> None:
 
 
 def test_a_short_run_rises_for_a_part_of_it_only() -> None:
-    whole, part = InverseRoot(warmup=100), InverseRoot(warmup=100, most=0.25)
-    assert [part.rise(total) for total in (1, 40, 400, 10**6)] == [1, 10, 100, 100]
-    assert all(part.factor(step, 400, 8) == whole.factor(step, 400, 8) for step in range(1, 401))
-    rates = [part.factor(step, 40, 8) for step in range(1, 41)]
-    assert rates.index(max(rates)) + 1 == 10 and max(rates) == 1.0
-    assert rates[39] == pytest.approx(0.5)  # sqrt(10 / 40)
+    part = InverseRoot(warmup=100, most=0.25)
+    assert [settled(part, total) for total in (1, 40, 400, 10**6)] == [InverseRoot(warmup=w) for w in (1, 10, 100, 100)]
+    assert settled(settled(part, 40), 10**6) == InverseRoot(warmup=10)  # a run that goes on longer keeps its rise
+    for other in (InverseRoot(warmup=100), Noam(warmup=100), Cosine(warmup=100), Constant(warmup=100)):
+        assert settled(other, 50) == other  # what was given stands
+    assert InverseRoot(warmup=100).factor(50, 50, 8) == 0.5
     with pytest.raises(ValueError, match="most is 0.0; it must be more than 0 and at most 1"):
         InverseRoot(most=0.0)
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from headway import config
 from headway.architecture import EncoderDecoderDesign
-from headway.planning import CPU_TIERS, GPU_TIERS, RISING, merge, propose, propose_encoder
+from headway.planning import CPU_TIERS, GPU_TIERS, RISING, RISING_ON_GPU, merge, propose, propose_encoder
 from headway.request import flat, nested
 from headway.run import Run
 from headway.tasks.language_model import proposal
 from headway.training.optimiser import Adam, AdamW, Muon
-from headway.training.schedules import InverseRoot
+from headway.training.schedules import InverseRoot, settled
 
 DEVICES = [torch.device("cpu"), torch.device("cuda", 0), torch.device("mps")]
 FILES = {"data": {"source": "a", "target": "b"}}
@@ -71,29 +71,49 @@ def test_the_rate_goes_with_the_optimiser() -> None:
     assert plan(30_000, cpu, training={"learning_rate": 1e-4}).training.optimiser == Adam()
     asked = plan(30_000, cpu, training={"optimiser": {"kind": "muon", "momentum": 0.9}}).training
     assert (asked.optimiser, asked.learning_rate) == (Muon(momentum=0.9), tier.muon)
-    assert [plan(pairs, DEVICES[1]).training.optimiser for pairs in (30_000, 200_000)] == [Muon(), Adam()]
+    numbers = plan(30_000, cpu, training={"optimiser": {"betas": (0.9, 0.99)}}).training
+    assert (numbers.optimiser, numbers.learning_rate) == (Adam(betas=(0.9, 0.99)), tier.rate)
+
+
+@pytest.mark.parametrize("device", DEVICES[1:], ids=str)
+def test_so_it_does_on_a_gpu(device: torch.device) -> None:
+    planned = [plan(tier.pairs, device).training for tier in GPU_TIERS]
+    kinds = [(one.optimiser, one.learning_rate) for one in planned]
+    assert kinds == [(Muon(), 4e-3), (Muon(), 4e-3), *((Adam(), tier.rate) for tier in GPU_TIERS[2:])]
+
+
+@pytest.mark.parametrize("kind", ["characters", "words"])
+def test_letters_have_half_of_muons_rate(kind: str) -> None:
+    few, many = (plan(pairs, DEVICES[1], text={"kind": kind}).training for pairs in (10_000, 200_000))
+    assert (few.learning_rate, many.learning_rate) == (2e-3, GPU_TIERS[2].rate)
 
 
 def test_a_short_run_is_not_all_warm_up_unless_asked() -> None:
     planned, tier = plan(30_000, DEVICES[0]).training.schedule, CPU_TIERS[1]
-    assert planned == InverseRoot(warmup=tier.warmup, most=RISING) and planned.rise(200) == 50
+    assert planned == InverseRoot(warmup=tier.warmup, most=RISING)
+    assert settled(planned, 200) == InverseRoot(warmup=50)
     asked = plan(30_000, DEVICES[0], training={"schedule": {"warmup": 150}}).training.schedule
-    assert asked == InverseRoot(warmup=150) and asked.rise(200) == 150
-    reader = propose_encoder({}, 1000, DEVICES[0], {})["training"]["schedule"]
-    assert reader["most"] == RISING
+    assert settled(asked, 200) == asked == InverseRoot(warmup=150)
+    assert plan(30_000, DEVICES[1]).training.schedule == InverseRoot(warmup=GPU_TIERS[1].warmup, most=RISING_ON_GPU)
+    assert propose_encoder({}, 1000, DEVICES[0], {})["training"]["schedule"]["most"] == RISING
 
 
 @pytest.mark.parametrize(
-    ("device", "training", "kind", "rate"),
+    ("device", "size", "training", "kind", "rate"),
     [
-        ("cpu", {}, "muon", 4e-3),
-        ("cuda", {}, "muon", 2e-3),
-        ("cpu", {"learning_rate": 1e-4}, "adamw", 1e-3),
-        ("cpu", {"optimiser": {"kind": "adam"}}, "adamw", 1e-3),
+        ("cpu", 10_000, {}, "muon", 4e-3),
+        ("cuda", 10_000, {}, "muon", 2e-3),
+        ("cuda", 30_000_000, {}, "adamw", 1e-3),
+        ("cpu", 10_000, {"learning_rate": 1e-4}, "adamw", 1e-3),
+        ("cpu", 10_000, {"optimiser": {"kind": "adam"}}, "adamw", 1e-3),
+        ("cpu", 10_000, {"optimiser": {"decay": 0.2}}, "adamw", 1e-3),
+        ("cuda", 10_000, {"shard": True}, "adamw", 1e-3),
     ],
 )
-def test_so_it_does_for_language_models(device: str, training: dict[str, Any], kind: str, rate: float) -> None:
-    proposed = proposal(10_000, torch.device(device), {"training": training})["training"]
+def test_so_it_does_for_language_models(
+    device: str, size: int, training: dict[str, Any], kind: str, rate: float
+) -> None:
+    proposed = proposal(size, torch.device(device), {"training": training})["training"]
     assert (proposed["optimiser"]["kind"], proposed["learning_rate"]) == (kind, rate)
 
 

@@ -17,6 +17,7 @@ from headway.data.catalogue import read
 from headway.data.corpus import Data
 from headway.planning import propose
 from headway.run import Run
+from headway.tasks.translation import Translation
 
 FILES = sorted((Path(__file__).parent.parent / "recipes").glob("*.toml"))
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
@@ -69,9 +70,12 @@ def test_what_it_fetches_is_what_it_reads(path: Path) -> None:
         assert {name for name in named if name} <= texts
 
 
-def test_a_recipe_leaves_the_plan_nothing_to_overrule() -> None:
-    """What a recipe sets stands, whatever the machine and the size of the corpus would suggest."""
-    table = config.read_toml(next(path for path in FILES if path.stem == "tatoeba-en-zh"))
-    settled = config.from_dict(Run, propose(table, 10**7, torch.device("cpu")))
-    plain = config.from_dict(Run, table)
-    assert settled.model == plain.model and settled.training == plain.training
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_recipe_is_the_same_on_every_machine(path: Path) -> None:
+    """Whatever it and the size of the corpus would suggest to the plan."""
+    table = config.read_toml(path)
+    if not isinstance(config.from_dict(Run, table).task, Translation):
+        pytest.skip("the plan of translators")
+    sizes = [(torch.device(device), pairs) for device in ("cpu", "cuda") for pairs in (1000, 30_000, 10**7)]
+    first, *others = (config.from_dict(Run, propose(table, pairs, device)) for device, pairs in sizes)
+    assert all((one.model, one.training, one.task) == (first.model, first.training, first.task) for one in others)

@@ -355,6 +355,17 @@ def test_more_steps_go_on_and_a_changed_setting_is_named(tmp_path: Path, setting
     assert read_model(out).notes == []
 
 
+def test_a_run_that_goes_on_longer_keeps_its_rise(tmp_path: Path) -> None:
+    schedule = {"kind": "inverse_root", "warmup": 8, "most": 0.5}
+    setting = corpora.write_config(tmp_path, {"training": {"steps": 6, "log_every": 1, "schedule": schedule}})
+    out = tmp_path / "model"
+    for steps in (6, 9):
+        assert nursery.run(tmp_path, "train", setting, "--out", out, "--steps", steps)[0] == 0
+        assert tomllib.loads((out / "config.toml").read_text())["training"]["schedule"]["warmup"] == 3
+    rates = [event["lr"] / 0.005 for event in corpora.events(out, "step")]
+    assert rates == pytest.approx([min(step / 3, math.sqrt(3 / step)) for step in range(1, 10)])
+
+
 def test_minutes_take_about_that_long_and_become_steps(tmp_path: Path) -> None:
     table = corpora.table(tmp_path, {"training": {"validate_every": None, "checkpoint_every": None}})
     del table["training"]["steps"]

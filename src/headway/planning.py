@@ -27,12 +27,12 @@ class Tier:
     warmup: int
     tokens: int  # of a batch
     agreement: float = 0.0  # of two passes (R-Drop)
-    muon: float | None = None  # the rate with Muon, where it was tried and found better
+    muon: float | None = None  # the rate with Muon; unset: Adam
 
 
 # Small corpora want small models, much dropout and small batches. The second and third rows of the GPU were tried out
-# on Multi30k and Tatoeba, the first two of the CPU likewise (docs/results.md), and there Muon is level with Adam in the
-# third row of the GPU and ahead in the others; what was not tried follows the papers.
+# on Multi30k and Tatoeba, the first two of the CPU likewise (docs/results.md): Muon is level with Adam in the third row
+# of the GPU, and ahead in the others. What was not tried follows its neighbours, and the papers.
 CPU_TIERS = (
     Tier(8_000, 128, 4, 512, (2, 2), 0.2, 2e-3, 200, 1024, muon=4e-3),
     Tier(60_000, 256, 4, 1024, (3, 3), 0.2, 1.5e-3, 400, 4096, muon=4e-3),
@@ -46,18 +46,20 @@ GPU_TIERS = (
     Tier(10_000_000, 512, 8, 2048, (6, 6), 0.1, 1e-3, 4000, 40_960),
     Tier(10**12, 1024, 16, 4096, (6, 6), 0.1, 7e-4, 4000, 40_960),
 )
+LETTERS = 2e-3  # the rate with Muon of spelling and inflection, which fare worse with 4e-3 (docs/results.md)
 EPOCHS = 30
-RISING = 0.25  # of the run, at most: a short one that only warms up ends 2.6 BLEU lower (docs/results.md)
+RISING, RISING_ON_GPU = 0.25, 0.4  # of a run, at most: as it was tried out (docs/results.md)
 GAIN = 0.3  # post-norm models that begin with small sublayers find the source many epochs earlier (docs/results.md)
 
 
 def propose(given: dict[str, Any], pairs: int, device: torch.device) -> dict[str, Any]:
     """Fill in what the user left open. What was given always wins."""
     tier = next(t for t in (CPU_TIERS if device.type == "cpu" else GPU_TIERS) if pairs <= t.pairs)
-    asked = given.get("training", {})
+    asked, text = given.get("training", {}), given.get("text", {}).get("kind", "subword")
+    muon = LETTERS if tier.muon and text != "subword" else tier.muon
     training: dict[str, Any] = {
-        **optimiser_for(tier.rate, tier.muon, asked),
-        "schedule": schedule_for(tier.warmup, asked),
+        **optimiser_for(tier.rate, muon, asked),
+        "schedule": schedule_for(tier.warmup, device, asked),
         "batch": {"tokens": tier.tokens, "shapes": shapes_for(device)},
     }
     if not {"steps", "epochs", "minutes"} & asked.keys():
@@ -69,17 +71,17 @@ def propose(given: dict[str, Any], pairs: int, device: torch.device) -> dict[str
 
 
 def optimiser_for(rate: float, muon: float | None, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """A rate that goes with the optimiser: the one that was asked for, or Muon. Who gives a rate alone means Adam's."""
-    usual = "adam" if asked.get("shard") or "learning_rate" in asked else "muon"
+    """A rate that goes with the optimiser: the one that was asked for, or Muon. Who gives but a number means Adam's."""
+    usual = "adam" if asked.get("shard") or {"learning_rate", "optimiser"} & asked.keys() else "muon"
     kind = asked.get("optimiser", {}).get("kind", usual)
     if kind != "muon" or muon is None:
         return {"learning_rate": rate}
     return {"learning_rate": muon, "optimiser": {"kind": "muon"}}
 
 
-def schedule_for(warmup: int, asked: Mapping[str, Any]) -> dict[str, Any]:
+def schedule_for(warmup: int, device: torch.device, asked: Mapping[str, Any]) -> dict[str, Any]:
     """A rise that leaves most of a short run for what comes after it, unless its length was given."""
-    most = {} if "warmup" in asked.get("schedule", {}) else {"most": RISING}
+    most = {} if "warmup" in asked.get("schedule", {}) else {"most": RISING if device.type == "cpu" else RISING_ON_GPU}
     return {"kind": "inverse_root", "warmup": warmup, **most}
 
 
@@ -132,7 +134,7 @@ def propose_encoder(
     reader, asked = next(one for one in READERS if examples <= one.examples), given.get("training", {})
     training: dict[str, Any] = {
         "learning_rate": reader.rate,
-        "schedule": schedule_for(200, asked),
+        "schedule": schedule_for(200, device, asked),
         "batch": {"tokens": reader.tokens * (1 if device.type == "cpu" else 2), "shapes": shapes_for(device)},
     }
     if not {"steps", "epochs", "minutes"} & asked.keys():

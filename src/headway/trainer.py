@@ -19,7 +19,7 @@ from headway.errors import UsageError
 from headway.folder import CONFIG, FACTS, write_model
 from headway.machine import half_is_fast
 from headway.run import Run
-from headway.training import files
+from headway.training import files, schedules
 from headway.training.board import board
 from headway.training.carried import carried_by
 from headway.training.checkpoint import Checkpoints
@@ -115,7 +115,8 @@ class Trainer:
         else:
             steps, most = self.in_minutes(training.minutes or 1.0)
         every = training.validate_every or max(1, steps // most)
-        return replace(training, steps=steps, epochs=None, minutes=None, validate_every=every)
+        schedule = schedules.settled(training.schedule, steps)
+        return replace(training, steps=steps, epochs=None, minutes=None, validate_every=every, schedule=schedule)
 
     def in_minutes(self, minutes: float) -> tuple[int, int]:
         """How many steps, and how many validations, fit into this time."""

@@ -44,6 +44,6 @@ def training_facts(training: Training, width: int) -> dict[str, Any]:
     steps = training.steps
     if steps is None:
         return {"steps": None, "warmup": None, "peak_rate": None}
-    rise = training.schedule.rise(steps)
-    peak = training.learning_rate * training.schedule.factor(rise, steps, width)
-    return {"steps": steps, "warmup": rise, "peak_rate": peak}
+    schedule = training.schedule
+    peak = training.learning_rate * schedule.factor(max(1, schedule.warmup), steps, width)
+    return {"steps": steps, "warmup": schedule.warmup, "peak_rate": peak}
