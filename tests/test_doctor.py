@@ -117,6 +117,21 @@ def test_a_slip_that_a_second_one_hides_is_found(paths: tuple[Path, Path], first
     assert abs(finding.count - (second - first)) <= 6
 
 
+def test_a_conversation_is_no_slip(paths: tuple[Path, Path]) -> None:
+    """Replies stand in the next line's context: in one language that is said, and nothing is refused."""
+    said = TEXT.source
+    pairs = [(" | ".join(said[max(0, i - 2) : i]), said[i]) for i in range(1, len(said))]
+    write(paths, *map(list, zip(*pairs, strict=True)))
+    assert find(examine(*paths), "beside the translation of another").severity == "fatal"
+    told = examine(*paths, names=Names("", "", "en", "en"))
+    finding = find(told, "more like another line")
+    assert finding.severity == "warning" and finding.advice.startswith("as it should be where a line answers")
+    told.refuse_if_fatal()
+    named = tuple(path.with_suffix(".en") for path in (paths[0].with_stem("contexts"), paths[1].with_stem("replies")))
+    write(named, *map(list, zip(*pairs, strict=True)))
+    assert find(examine(*named), "more like another line").severity == "warning"
+
+
 def test_a_missing_block_is_found(paths: tuple[Path, Path]) -> None:
     write(paths, TEXT.source, TEXT.target[:700] + TEXT.target[1100:])
     finding = find(examine(*paths), "lines but")

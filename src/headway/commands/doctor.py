@@ -24,7 +24,9 @@ def doctor(
     test: Annotated[tuple[Path, Path] | None, typer.Option(help="test files: are they in the training text?")] = None,
     dev: Annotated[tuple[Path, Path] | None, typer.Option(help="validation files, looked for likewise")] = None,
     fields: Annotated[tuple[str, str], typer.Option(help="columns of a .tsv, fields of a .jsonl")] = ("", ""),
-    languages: Annotated[tuple[str, str], typer.Option(help="the two languages to read from a .tmx")] = ("", ""),
+    languages: Annotated[
+        tuple[str, str], typer.Option(help="the two languages: which to read from a .tmx; twice the same for replies")
+    ] = ("", ""),
     quick: Annotated[bool, typer.Option("--quick", help="only what `headway train` looks at")] = False,
     json: Annotated[bool, typer.Option("--json", help="write the findings as JSON")] = False,
 ) -> None:

@@ -71,7 +71,7 @@ def examine(
     voices = _voices(source, target, names)
     checks = [
         Unreadable([source] if target is None else [source, target], invalid),
-        Alignment(corpus, difference, QUICK_REACH if quick else REACH),
+        Alignment(corpus, difference, QUICK_REACH if quick else REACH, one_language(names, voices)),
         Languages(*voices, others),
         Untranslated(target is not None and source.samefile(target)),
         *_line_checks(quick),
@@ -81,6 +81,12 @@ def examine(
     found = [finding for check in checks for finding in check.findings()]
     found.sort(key=lambda finding: ORDER.index(finding.severity))
     return Diagnosis(voices[0].name, voices[1].name, lines, tuple(found))
+
+
+def one_language(names: Names, voices: tuple[Voice, Voice]) -> bool:
+    """Replies, corrections, paraphrases: by the settings, or by what the files are called."""
+    ours, theirs = (said or voice.language for said, voice in zip(names[2:], voices, strict=True))
+    return bool(ours) and ours == theirs
 
 
 def _read(corpus: Blocks, checks: list[Check]) -> tuple[int, int]:

@@ -35,8 +35,9 @@ class Stretch(NamedTuple):
 class Alignment:
     """Learns what translations look like in this corpus, then looks for the line after which they do not."""
 
-    def __init__(self, corpus: Blocks, difference: int, reach: int) -> None:
+    def __init__(self, corpus: Blocks, difference: int, reach: int, one_language: bool = False) -> None:
         self.corpus = corpus
+        self.one_language = one_language  # then a line may well speak of what another one says
         self.difference = difference  # target lines minus source lines
         self.reach = reach
         self.names = ("", "")
@@ -95,9 +96,14 @@ class Alignment:
 
     def _shifted(self, found: list[Stretch]) -> Finding:
         count = sum(map(_size, found))
+        share, advice = percent(count, self.counts[0]), _advise(found[0])
+        if self.one_language:
+            title = f"lines that are more like another line of the other side ({share})"
+            advice = "as it should be where a line answers the one before; if not, " + advice
+            return Finding("warning", title, count, advice, self._examples(found))
         severe = "fatal" if count > TOO_MANY * self.counts[0] else "warning"
-        title = f"lines that stand beside the translation of another line ({percent(count, self.counts[0])})"
-        return Finding(severe, title, count, _advise(found[0]), self._examples(found))
+        title = f"lines that stand beside the translation of another line ({share})"
+        return Finding(severe, title, count, advice, self._examples(found))
 
     def _unlike(self, found: list[Stretch]) -> Iterator[Finding]:
         if self.counts[0] >= ENOUGH and self._nothing_fits():
