@@ -85,5 +85,5 @@ class Lengths:
         severe = "warning" if self.uneven.count > 0.01 * self.lines else "note"
         title = f"one side over {RATIO:g} times longer than the other ({percent(self.uneven.count, self.lines)})"
         yield from self.uneven.finding(
-            severe, title, "left out of training (data.ratio); do they translate each other?"
+            severe, title, "left out of training, unless data.ratio is 0; do they translate each other?"
         )
