@@ -106,17 +106,18 @@ class Trainer:
 
     def decided(self, training: Training) -> Training:
         """A budget that repeats: steps, not epochs or minutes."""
-        most = VALIDATIONS
-        if training.steps is not None:
-            steps = training.steps
-        elif training.epochs is not None:
-            per_step = training.accumulate * self.ranks.world
-            steps = max(1, round(training.epochs * self.job.stream.count(0) / per_step))
-        else:
+        steps = self.in_epochs(training.epochs) if training.epochs is not None else training.steps
+        if steps is None:
             steps, most = self.in_minutes(training.minutes or 1.0)
+        else:
+            most = max(1, min(VALIDATIONS, steps // training.log_every))  # a few steps are no reason to measure
         every = training.validate_every or max(1, steps // most)
         schedule = schedules.settled(training.schedule, steps)
         return replace(training, steps=steps, epochs=None, minutes=None, validate_every=every, schedule=schedule)
+
+    def in_epochs(self, epochs: float) -> int:
+        per_step = self.run.training.accumulate * self.ranks.world
+        return max(1, round(epochs * self.job.stream.count(0) / per_step))
 
     def in_minutes(self, minutes: float) -> tuple[int, int]:
         """How many steps, and how many validations, fit into this time."""
