@@ -20,6 +20,7 @@ import annotations
 import corpora
 import nursery
 from headway.cli import app
+from headway.commands.evaluate import evaluate as evaluate_command
 from headway.data.labelled import Form, form_of, read
 from headway.data.packing import Shape
 from headway.errors import UsageError
@@ -209,6 +210,9 @@ def test_files_are_read_by_their_names(
     [
         ("x.tsv", "a\tup\nb\n", "x.tsv:2: 1 column, at least 2 are wanted: the text in 1, its label in 2"),
         ("x.tsv", "a\tup\nb\t\n", "x.tsv:2: 0 labels, one is wanted; for several set task.many = true"),
+        ("x.tsv", "a\tup\nb\tc\tup\n", "x.tsv:2: 3 columns, but 2 in the first line: is a tab in the text?"),
+        ("x.jsonl", '{"text": "a", "label": null}\n', "x.jsonl:1: 'label' is null; a text or a number is wanted"),
+        ("x.jsonl", '{"text": "a", "label": {}}\n', "x.jsonl:1: 'label' is {}; a text or a number is wanted"),
         ("x.jsonl", '{"text": "a"}\n', "x.jsonl:1: no 'text' or no 'label'; the fields are text"),
         ("x.jsonl", "nonsense\n", "x.jsonl:1: not JSON"),
         ("x.jsonl", '{"text": "a", "label": ["u", "v"]}\n', "x.jsonl:1: 'label' is a list, one label is wanted"),
@@ -234,7 +238,39 @@ def test_empty_and_long_texts_are_counted_and_told(tmp_path: Path) -> None:
     assert (facts["texts"], facts["empty"], facts["cut"]) == (61, 1, 0)
     short = {"data": {"dev_sentences": 0, "longest": 100}}
     assert annotations.trainer(tmp_path / "n", annotations.table(TASK, path, WORDS, short)).task.facts()["cut"] == 1
-    assert made.run.task.look(made.run.data, force=False) == [f"doctor: 1 texts are empty and left out ({path}:61)"]
+    assert made.run.task.look(made.run.data, force=False, seed=made.run.seed) == [
+        f"doctor: 1 texts are empty and left out ({path}:61)"
+    ]
+
+
+def test_a_label_that_the_model_cannot_say_has_no_precision(
+    tmp_path: Path, trained: tuple[Path, dict[str, float]]
+) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("good dog\tsideways\nbad dog\tsideways\n", encoding="utf-8")
+    found = classifier(trained[0]).evaluate([path])
+    assert [found.scores[name].value for name in ("accuracy", "f1", "ap")] == [0, 0, 0]
+
+
+def test_texts_that_are_cut_are_told_at_evaluation(tmp_path: Path, trained: tuple[Path, dict[str, float]]) -> None:
+    path, model = tmp_path / "x.tsv", classifier(trained[0])
+    path.write_text(f"good dog\tup\n{'good ' * model.longest}\tup\n", encoding="utf-8")
+    most = model.longest - 1
+    assert model.evaluate([path]).notes == (f"{path}:2: 1 texts are longer than {most:,} pieces and were cut there",)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"limit": 3}, "--limit: for translators"),
+        ({"output": Path("o"), "resamples": 10}, "--output, --resamples: for translators"),
+        ({"source": Path("y.tsv")}, "x.tsv and --source y.tsv: name the test files once"),
+    ],
+)
+def test_options_of_translators_are_not_passed_over(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        evaluate_command(Path("model"), [Path("x.tsv")], **given)
+    assert str(error.value).startswith(said)
 
 
 def test_unknown_labels_and_empty_texts_at_evaluation(tmp_path: Path, trained: tuple[Path, dict[str, float]]) -> None:

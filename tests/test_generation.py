@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from headway.architecture import LanguageModelDesign
+from headway.commands.predict import predict
 from headway.errors import UsageError
 from headway.models import LanguageModel
 from headway.parts.feed_forward import Relu
@@ -149,3 +151,12 @@ def test_prompts_of_every_length_are_finished_in_order() -> None:
 def test_impossible_manners_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         Manner(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"output": Path("o")}, "--prompt and --output"), ({"input_": Path("i"), "json_lines": True}, "--input, --json")],
+)
+def test_a_prompt_and_files_are_not_mixed(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=f"{said}: what follows is shown as it is written"):
+        predict(Path("none"), prompt="a", **given)

@@ -220,6 +220,8 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("Anna B-PER\nsees\n", "x.conll:2: 1 column, at least 2 are wanted: a word and its label"),
+        ("Anna N B-PER\nsees V\n", "x.conll:2: 2 columns, but 3 in the first line; mend it, or say where labels stand"),
+        ("Anna B-PER\nsees V O\n", "x.conll:2: 3 columns, but 2 in the first line"),
         ("Anna\tB-PER\nsees\t\n", "x.conll:2: the label of 'sees' is empty"),
         ("\n\n", "x.conll:1: no sentence"),
         ("", "x.conll:1: the file is empty"),
@@ -240,11 +242,52 @@ def test_broken_spans_are_repaired_counted_and_told(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     path.write_text(f"Anna I-PER\nBob I-PER\nin O\nTom I-LOC\n\n{text}", encoding="utf-8")
     settings = config.from_dict(Run, annotations.table(TASK, path)).task
-    note = settings.look(config.from_dict(Run, annotations.table(TASK, path)).data, force=False)[0]
+    note = settings.look(config.from_dict(Run, annotations.table(TASK, path)).data, force=False, seed=1)[0]
     assert note.startswith(f"doctor: 1 sentences have spans that are spelled wrongly ({path}:1)")
     made = annotations.trainer(tmp_path / "m", annotations.table(TASK, path, {"data": {"dev_sentences": 0}}))
     assert isinstance(made.task, TaggingTask) and made.task.facts()["repaired"] == 1
     assert made.task.found.train[0].labels == ("B-PER", "I-PER", "O", "B-LOC")
+
+
+def test_lines_may_differ_where_columns_are_counted_from_the_left(tmp_path: Path) -> None:
+    path = tmp_path / "x.conll"
+    path.write_text("Anna B-PER N extra\nsees O V\n", encoding="utf-8")
+    assert [one.labels for one in read(path, Layout(label=2))] == [("B-PER", "O")]
+
+
+def test_a_part_of_speech_that_is_not_given_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "x.conllu"
+    path.write_text("1\tAnna\t_\t_" + "\t_" * 6 + "\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"x.conllu:1: the label of 'Anna' is empty"):
+        list(read(path, layout_of(path, None, None, "")))
+    assert [one.labels for one in read(path, layout_of(path, None, 6, ""))] == [("_",)]  # features: there are none
+
+
+def test_one_odd_label_does_not_silence_f1(tmp_path: Path) -> None:
+    path = annotations.write_tagged(tmp_path, 60)
+    with path.open("a", encoding="utf-8") as file:
+        file.write("\nzebra O\nruns X\n")
+    line = len(path.read_text(encoding="utf-8").splitlines())
+    run = config.from_dict(Run, annotations.table(TASK, path))
+    (note,) = [note for note in run.task.look(run.data, force=False, seed=1) if "no label of" in note]
+    assert note.startswith(
+        f"doctor: {path}:{line}: 'X' is no label of bio, as nearly all others are; so labels spell no"
+    )
+    for scheme in ("none", "bio"):
+        asked = config.from_dict(Run, annotations.table({**TASK, "scheme": scheme}, path))
+        assert not [note for note in asked.task.look(asked.data, force=False, seed=1) if "no label of" in note]
+
+
+def test_notes_are_of_the_split_that_is_trained_on(tmp_path: Path) -> None:
+    path = annotations.write_tagged(tmp_path, 60)
+    made = annotations.trainer(tmp_path / "m", annotations.table(TASK, path, {"seed": 7}))
+    odd = made.task.found.dev[0]
+    assert isinstance(made.task, TaggingTask)
+    text = path.read_text(encoding="utf-8").splitlines()
+    text[odd.line - 1] = f"{odd.words[0]} B-ZOO"
+    path.write_text("\n".join(text) + "\n", encoding="utf-8")
+    notes = made.run.task.look(made.run.data, force=False, seed=7)
+    assert any("validation label 'B-ZOO' is not in the training file" in note for note in notes)
 
 
 def test_unknown_labels_at_evaluation_count_as_wrong_and_are_told(

@@ -66,7 +66,7 @@ class Request:
             sweep(place)
         if self.before is not None:
             return []
-        notes = run.task.look(run.data, force)
+        notes = run.task.look(run.data, force, run.seed)
         self.remember()
         return notes
 

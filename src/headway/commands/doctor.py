@@ -51,7 +51,7 @@ def look_at_run(path: Path) -> None:
     from headway.run import Run
 
     run = config.load(Run, path)
-    for note in run.task.look(run.data, force=False):
+    for note in run.task.look(run.data, force=False, seed=run.seed):
         typer.echo(note)
     typer.echo("fit for training")
 

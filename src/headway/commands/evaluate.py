@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +26,7 @@ from headway.reports.testset import Outputs, TestSet, language_of, read_outputs,
 from headway.training.files import replace_text
 
 METRICS = "bleu,chrf,ter"
+BEAM, RESAMPLES = 5, 1000
 
 
 def evaluate(
@@ -46,10 +47,12 @@ def evaluate(
         ),
     ] = "",
     to: Annotated[str, typer.Option(help="target language, for multilingual models")] = "",
-    beam: Annotated[int, typer.Option(help="hypotheses kept while searching", min=1)] = 5,
+    beam: Annotated[int, typer.Option(help="hypotheses kept while searching", min=1)] = BEAM,
     beside: Beside = None,
     limit: Annotated[int | None, typer.Option(help="use only the first sentences")] = None,
-    resamples: Annotated[int, typer.Option(help="test sets drawn for the intervals; 0: no intervals", min=0)] = 1000,
+    resamples: Annotated[
+        int, typer.Option(help="test sets drawn for the intervals; 0: no intervals", min=0)
+    ] = RESAMPLES,
     seed: Annotated[int, typer.Option(help="of the resampling")] = SEED,
     language: Annotated[str, typer.Option(help="of the references; chooses BLEU's tokeniser")] = "",
     worst: Annotated[int, typer.Option(help="sentences to print, worst first", min=0)] = 5,
@@ -63,10 +66,14 @@ def evaluate(
 ) -> None:
     """Score a model on test files, or translations against references."""
     if model is not None and source is not None and reference is None:
-        files = [*(files or []), source]  # a text to read, not to translate
+        files = once(files or [], source)  # a text to read, not to translate
     if beside and hypothesis:
         raise UsageError("--with is for models, and --hypothesis gives outputs")
     if model is not None and files:
+        refuse_all(
+            {"reference": reference, "hypothesis": hypothesis, "limit": limit, "output": output, "comet": comet,
+             "language": language, "resamples": resamples != RESAMPLES, "beam": beam != BEAM}, files[0],
+        )  # fmt: skip
         models, outlets = [model, *(beside or ())], Outlets(json_file, html_file, picture)
         measure_files(models, to, device or "auto", files, metrics, outlets)
         return
@@ -85,6 +92,22 @@ def evaluate(
         write(json_file, dump_json(found.to_dict()))
     if html_file is not None:
         write(html_file, evaluation_page(found))
+
+
+def once(files: list[Path], source: Path) -> list[Path]:
+    if files:
+        raise UsageError(f"{files[0]} and --source {source}: name the test files once, after the folder")
+    return [source]
+
+
+def refuse_all(given: Mapping[str, object], file: Path) -> None:
+    """Options that only make sense for translations must not be passed over in silence."""
+    said = [f"--{name}" for name, value in given.items() if value]
+    if said:
+        raise UsageError(
+            f"{', '.join(said)}: for translators, which are measured with --source and --reference; {file} is a test "
+            "file as the model was trained on, and is measured as a whole"
+        )
 
 
 @dataclass(frozen=True)

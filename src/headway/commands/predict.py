@@ -50,6 +50,8 @@ def predict(
     from headway.predictors import into, open_together
     from headway.training.files import disk_trouble
 
+    if prompt is not None:
+        refuse_beside_prompt({"input": input_, "output": output, "json": json_lines, "to": to})
     files = Files(input_, output, resume=False)
     model = open_together(folder, beside or (), device)
     asked = {"longest": longest, "temperature": temperature, "top_p": top_p, "top_k": top_k, "beam": beam, "seed": seed}
@@ -68,6 +70,16 @@ def predict(
         write(texts, stream)
 
 
+def refuse_beside_prompt(given: dict[str, object]) -> None:
+    """What follows a prompt is shown as it is written."""
+    said = [f"--{name}" for name, value in given.items() if value]
+    if said:
+        raise UsageError(
+            f"--prompt and {', '.join(said)}: what follows is shown as it is written; put prompts into a file, "
+            "one a line, and give it with --input"
+        )
+
+
 def write(texts: Iterator[str], stream: object) -> None:
     for text in texts:
         print(text, file=stream)  # pyright: ignore[reportArgumentType]
@@ -80,6 +92,9 @@ def writer(model: Predictor, folder: Path, manner: dict[str, Any]) -> LanguagePr
 
     if not isinstance(model, LanguagePredictor):
         raise UsageError(f"{folder}: --prompt and its companions are for language models; this is none")
+    drawn = [f"--{name.replace('_', '-')}" for name in ("temperature", "top_p", "top_k", "seed") if name in manner]
+    if manner.get("beam", 1) > 1 and drawn:
+        raise UsageError(f"--beam and {', '.join(drawn)}: a beam searches, the others draw; give one or the other")
     return model.in_manner(Manner(**manner))
 
 

@@ -64,13 +64,13 @@ class Form:
         return f"{text}\t{joined}" if int(self.text) < int(self.label) else f"{joined}\t{text}"
 
 
-def form_of(path: Path, layout: str, fields: tuple[str, str], many: bool, cuts: tuple[str, str]) -> Form:
+def form_of(path: Path, layout: str, fields: tuple[str | int, str | int], many: bool, cuts: tuple[str, str]) -> Form:
     """By the name of the file, where the layout is not given. `cuts`: between labels, and at the end of one."""
     names = [suffix for suffix in path.suffixes if suffix not in PACKED]
     by_name = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv"}
     name = by_name.get(names[-1] if names else "", "first") if layout == "auto" else layout
     usual = {"tsv": ("1", "2"), "jsonl": ("text", "label"), "first": ("", "")}[name]
-    text, label = (given or one for given, one in zip(fields, usual, strict=True))
+    text, label = (str(given) or one for given, one in zip(fields, usual, strict=True))
     if name == "tsv" and not (text.isdigit() and label.isdigit() and int(text) and int(label) and text != label):
         raise UsageError(f"text_field and label_field are {text!r} and {label!r}; a TSV file needs two column numbers")
     return Form(name, text, label, cuts[0] if many else "", cuts[1])
@@ -78,13 +78,19 @@ def form_of(path: Path, layout: str, fields: tuple[str, str], many: bool, cuts: 
 
 def read(path: Path, form: Form, invalid: Invalid = "error") -> Iterator[Document]:
     """All lines of a file; a line without text or label comes with nothing in its place."""
+    columns = 0  # of the first line of a table: more of them are a tab inside a text
     for number, line, problem in lines(path, invalid, LONGEST_LINE):
         if line is None:
             raise UsageError(f"{path}:{number}: {problem}; mend the line")
         if not line.strip():
             continue
+        columns = columns or line.count("\t") + 1
         try:
             text, labels = form.read(line)
+            if form.name == "tsv" and line.count("\t") >= columns:
+                raise ValueError(
+                    f"{line.count(chr(9)) + 1} columns, but {columns} in the first line: is a tab in the text?"
+                )
         except ValueError as error:
             raise UsageError(f"{path}:{number}: {error}") from None
         if len(labels) != 1 and not form.separator:
@@ -113,7 +119,11 @@ def _jsonl(line: str, form: Form) -> tuple[str, Any]:
         raise ValueError(f"{form.text!r} is no text")
     if isinstance(label, list) and not form.separator:
         raise ValueError(f"{form.label!r} is a list, one label is wanted; for several set task.many = true")
-    return text, label if isinstance(label, list) else str(label)
+    given = label if isinstance(label, list) else [label]
+    if any(one is None or isinstance(one, dict | list) for one in given):
+        raise ValueError(f"{form.label!r} is {json.dumps(label)[:40]}; a text or a number is wanted")
+    spelled = [json.dumps(one) if isinstance(one, bool) else one for one in given]
+    return text, spelled if isinstance(label, list) else str(spelled[0])
 
 
 def _first(line: str, form: Form) -> tuple[str, Any]:  # noqa: ARG001

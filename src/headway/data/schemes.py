@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 OUTSIDE = "O"
+FEW = 0.05  # of the labels that are not outside
 
 
 class Span(NamedTuple):
@@ -149,6 +150,16 @@ def detect(labels: Iterable[str]) -> Scheme:
     if not inside or not all(label[1:2] in ("-", "") for label in inside):
         return NONE
     return next((scheme for scheme in list(SCHEMES.values())[1:] if letters <= scheme.letters), NONE)
+
+
+def nearly(counts: Mapping[str, int]) -> tuple[Scheme, tuple[str, ...]]:
+    """The scheme that all but a few labels follow, and those few."""
+    inside = {label: count for label, count in counts.items() if label != OUTSIDE}
+    for scheme in list(SCHEMES.values())[1:]:
+        strange = [label for label in inside if not (label[:1] in scheme.letters and label[1:2] in ("-", ""))]
+        if sum(inside[label] for label in strange) <= FEW * sum(inside.values()):
+            return scheme, tuple(strange)
+    return NONE, ()
 
 
 def _letters(labels: Iterable[str]) -> Iterator[str]:

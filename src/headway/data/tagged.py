@@ -78,6 +78,7 @@ def read(path: Path, layout: Layout, invalid: Invalid = "error") -> Iterator[Sen
 def sentences(given: Iterable[Line], layout: Layout, name: str, labelled: bool = True) -> Iterator[Sentence]:
     """Blocks of lines between empty ones. Not `labelled`: only words are read."""
     block: list[tuple[int, str, str]] = []
+    width = Width(layout) if labelled else None
     for number, text, problem in given:
         if text is None:
             raise UsageError(f"{name}:{number}: {problem}; mend the line")
@@ -85,7 +86,10 @@ def sentences(given: Iterable[Line], layout: Layout, name: str, labelled: bool =
             yield from _sentence(block, name, labelled)
             block = []
         elif not _is_remark(text, layout):
-            block.append((number, *_cells(text, layout, f"{name}:{number}", labelled)))
+            cells = _split(text)
+            if width is not None:
+                width.check(len(cells), f"{name}:{number}")
+            block.append((number, *_cells(cells, layout, f"{name}:{number}", labelled)))
     yield from _sentence(block, name, labelled)
 
 
@@ -101,16 +105,34 @@ def _is_remark(text: str, layout: Layout) -> bool:
     return text.startswith("#") or bool(re.match(r"\d+[-.]\d+\t", text))
 
 
-def _cells(text: str, layout: Layout, where: str, labelled: bool) -> tuple[str, str]:
-    cells = text.split("\t") if "\t" in text else re.split(" +", text.strip(" "))
-    if labelled and len(cells) < layout.needed:
-        columns = f"{len(cells)} column{'s' * (len(cells) != 1)}"
-        raise UsageError(f"{where}: {columns}, at least {layout.needed} are wanted: a word and its label")
+class Width:
+    """How many columns lines have. Where a place is counted from the last one, all must have as many as the first."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout, self.first = layout, 0
+
+    def check(self, count: int, where: str) -> None:
+        columns = f"{count} column{'s' * (count != 1)}"
+        if count < self.layout.needed:
+            raise UsageError(f"{where}: {columns}, at least {self.layout.needed} are wanted: a word and its label")
+        self.first = self.first or count
+        if count != self.first and min(self.layout.word, self.layout.label) < 0:
+            raise UsageError(
+                f"{where}: {columns}, but {self.first} in the first line; mend it, or say where labels stand, counted "
+                "from the left: task.label_column"
+            )
+
+
+def _split(text: str) -> list[str]:
+    return text.split("\t") if "\t" in text else re.split(" +", text.strip(" "))
+
+
+def _cells(cells: Sequence[str], layout: Layout, where: str, labelled: bool) -> tuple[str, str]:
     word = _pick(cells, layout.word if labelled or len(cells) >= abs(layout.word) else 1)
     if layout.trim:
         word = re.sub(layout.trim, "", word) or word
     label = _pick(cells, layout.label) if labelled else ""
-    if labelled and not label:
+    if labelled and (not label or (label == "_" and layout.conllu and layout.label == CONLLU_LABEL)):
         raise UsageError(f"{where}: the label of {word[:40]!r} is empty")
     return word, label
 

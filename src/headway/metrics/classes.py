@@ -31,7 +31,12 @@ def micro_f1(said: Chosen, meant: Chosen) -> float:
 
 
 def average_precision(chances: Float[np.ndarray, "n"], meant: Bool[np.ndarray, "n"]) -> float:
-    """The mean of the precision at every right text, from the surest down; equal chances count together."""
+    """The mean of the precision at every right text, from the surest down; equal chances count together.
+
+    Chances that are not numbers belong to a label that nobody could have said: none of its texts is found.
+    """
+    if np.isnan(chances).all():
+        return 0.0
     order = np.argsort(-chances, kind="stable")
     sorted_chances, right = chances[order], np.cumsum(meant[order])
     last = np.append(np.flatnonzero(np.diff(sorted_chances)), len(order) - 1)  # of each group of equals

@@ -39,9 +39,10 @@ def print_evaluation(evaluation: Evaluation, console: Console, worst: int) -> No
 
 def print_scores(scores: Scores, console: Console) -> None:
     """The table, and below it each signature on a line of its own, so that it can be copied."""
-    table = _table("measure", "value", "95 % interval")
+    sure = any(score.interval for score in scores.values())
+    table = _table("measure", "value", *(["95 % interval"] if sure else []))
     for name, score in scores.items():
-        table.add_row(name, f"{score.value:.2f}", score.interval)
+        table.add_row(name, f"{score.value:.2f}", *([score.interval] if sure else []))
     console.print(table)
     _print_signatures({name: score.signature for name, score in scores.items()}, console)
 

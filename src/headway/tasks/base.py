@@ -80,7 +80,7 @@ class TaskSettings(Protocol):
         """Look at the files, and fill in what the user left open. What was given always wins."""
         ...
 
-    def look(self, data: Data | Files, force: bool) -> list[str]:
+    def look(self, data: Data | Files, force: bool, seed: int) -> list[str]:
         """What a user should know of the files before training; refuse what is no use, unless forced."""
         ...
 

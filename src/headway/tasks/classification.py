@@ -58,8 +58,8 @@ class Classification:
     many: bool = False  # a text may have several labels, or none
     pooling: Pooling = Mean()  # mean, class_token or attention: how vectors become one
     layout: Literal["auto", "tsv", "jsonl", "first"] = "auto"  # of the files; first: a line begins with its label
-    text_field: str = ""  # .tsv: column number, unset: 1; .jsonl: field name, unset: text
-    label_field: str = ""  # .tsv: column number, unset: 2; .jsonl: field name, unset: label
+    text_field: str | int = ""  # .tsv: column number, unset: 1; .jsonl: field name, unset: text
+    label_field: str | int = ""  # .tsv: column number, unset: 2; .jsonl: field name, unset: label
     label_separator: str = ","  # between the labels of one text, with many
     label_until: str = ""  # a label ends here: with ":" NUM:count is read as NUM
     word_dropout: float = 0.05  # share of pieces hidden while training
@@ -84,8 +84,8 @@ class Classification:
         watch = "f1" if self.many else "accuracy"
         return propose_encoder(given, len(self.read(data, 0).train), device, {"training": {"watch": watch}})
 
-    def look(self, data: Data | Files, force: bool) -> list[str]:  # noqa: ARG002
-        return [f"doctor: {note}" for note in self.read(data, 0).notes()]
+    def look(self, data: Data | Files, force: bool, seed: int) -> list[str]:  # noqa: ARG002
+        return [f"doctor: {note}" for note in self.read(data, seed).notes()]
 
     def prepare(self, setup: Setup) -> ClassificationTask:
         return ClassificationTask(setup, self)

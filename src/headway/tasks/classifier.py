@@ -179,7 +179,7 @@ class Classifier:
         said = self.classes.decision.choose(chances, self.threshold)
         unknown = np.array([not set(one.labels) <= set(self.classes.labels) for one in full], bool)
         scores = class_scores(
-            with_column(said, np.zeros_like(unknown)), with_column(meant, unknown), with_zeros(chances)
+            with_column(said, np.zeros_like(unknown)), with_column(meant, unknown), with_nothing(chances)
         )
         table = None if self.classes.form.separator else self.confused(said, meant)
         return Evaluation(len(full), scores, (self.by_label(said, meant),), tuple(self.oddities(test, full)), table)
@@ -207,6 +207,10 @@ class Classifier:
                 f"{strange[0].path}:{strange[0].line}: {len(strange):,} texts have a label that the model has never "
                 f"seen ({', '.join(labels[:5])}); they count as wrong"
             )
+        long = [one for one in full if len(self.tokenizer.encode(one.text)) >= self.longest]
+        if long:
+            where, most = f"{long[0].path}:{long[0].line}", self.longest - 1
+            yield f"{where}: {len(long):,} texts are longer than {most:,} pieces and were cut there"
         if len(full) < len(test):
             empty = next(one for one in test if not one.text.strip())
             yield f"{empty.path}:{empty.line}: {len(test) - len(full):,} empty texts are left out"
@@ -217,5 +221,6 @@ def with_column(table: Bool[np.ndarray, "n v"], column: Bool[np.ndarray, "n"]) -
     return np.concatenate([table, column[:, None]], axis=1)
 
 
-def with_zeros(table: Float[np.ndarray, "n v"]) -> Float[np.ndarray, "n w"]:
-    return np.concatenate([table, np.zeros((len(table), 1), table.dtype)], axis=1)
+def with_nothing(table: Float[np.ndarray, "n v"]) -> Float[np.ndarray, "n w"]:
+    """No chances, for a label that the model cannot say."""
+    return np.concatenate([table, np.full((len(table), 1), np.nan, table.dtype)], axis=1)

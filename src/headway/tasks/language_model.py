@@ -76,7 +76,7 @@ class LanguageModelling:
         files.check()
         return merge(proposal(sum(byte_count(path) for path in files.training()), device, given), given)
 
-    def look(self, data: Data | Files, force: bool) -> list[str]:  # noqa: ARG002
+    def look(self, data: Data | Files, force: bool, seed: int) -> list[str]:  # noqa: ARG002
         return []
 
     def prepare(self, setup: Setup) -> LanguageModelTask:

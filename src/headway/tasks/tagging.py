@@ -90,8 +90,8 @@ class Tagging:
             mine["model"] = {"positions": {"kind": "tener"}, "attention": {"kind": "fused", "scaled": False}}
         return propose_encoder(given, len(found.train), device, mine)
 
-    def look(self, data: Data | Files, force: bool) -> list[str]:  # noqa: ARG002
-        return [f"doctor: {note}" for note in self.read(data, 0).notes()]
+    def look(self, data: Data | Files, force: bool, seed: int) -> list[str]:  # noqa: ARG002
+        return [f"doctor: {note}" for note in self.read(data, seed).notes()]
 
     def prepare(self, setup: Setup) -> TaggingTask:
         return TaggingTask(setup, self)

@@ -61,7 +61,7 @@ class Translation:
         lines = sum(count_lines(Path(corpus.source)) for corpus in pairs.training())
         return propose(given, lines, device)
 
-    def look(self, data: Data | Files, force: bool) -> list[str]:
+    def look(self, data: Data | Files, force: bool, seed: int) -> list[str]:  # noqa: ARG002
         return look(pairs_of(data), force)
 
     def prepare(self, setup: Setup) -> TranslationTask:
