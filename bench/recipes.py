@@ -138,7 +138,8 @@ LEAST: Settings = {**FEWER, "training.batch.tokens": 2048, "training.epochs": 12
 RESUME = tuple(f"{part}.char.bmes" for part in ("train", "dev", "test"))
 AGREEING: Settings = {  # a wider TENER that two passes must agree on
     "task.agreement": 5.0, "model.width": 192, "model.heads": 6, "model.feed_forward.width": 384,
-    "training.schedule.kind": "cosine",
+    "training.schedule.kind": "cosine", "training.learning_rate": 2e-3, "training.optimiser.kind": "muon",
+    "training.optimiser.decay": 0.3,
 }  # fmt: skip
 SOUNDS, TREES, TALK = (("letters", "phonemes"), ("words", "trees"), ("context", "reply"))
 
