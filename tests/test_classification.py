@@ -257,6 +257,16 @@ def test_texts_that_are_cut_are_told_at_evaluation(tmp_path: Path, trained: tupl
     path.write_text(f"good dog\tup\n{'good ' * model.longest}\tup\n", encoding="utf-8")
     most = model.longest - 1
     assert model.evaluate([path]).notes == (f"{path}:2: 1 texts are longer than {most:,} pieces and were cut there",)
+    short, long = model.classify(["good dog", "good " * model.longest])
+    assert ("cut" in short.to_dict(), long.to_dict()["cut"]) == (False, True)
+
+
+def test_texts_that_are_cut_are_told_at_prediction(tmp_path: Path, trained: tuple[Path, dict[str, float]]) -> None:
+    path, most = tmp_path / "x.txt", classifier(trained[0]).longest
+    path.write_text(f"good dog\n{'good ' * most}\n", encoding="utf-8")
+    told = CliRunner().invoke(app, ["predict", str(trained[0]), "--input", str(path)])
+    assert told.stderr == "note: 1 texts are longer than the model reads, and were cut\n"
+    assert len(told.stdout.splitlines()) == 2
 
 
 @pytest.mark.parametrize(

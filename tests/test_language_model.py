@@ -130,7 +130,12 @@ def test_the_commands(counter: Path, tmp_path: Path) -> None:
     told = CliRunner().invoke(app, ["predict", str(counter), "--prompt", "a", "--beam", "2", "--temperature", "0.5"])
     assert isinstance(told.exception, UsageError) and "--beam and --temperature" in str(told.exception)
     told = CliRunner().invoke(app, ["evaluate", str(counter), "--source", str(tmp_path / "lines.txt")])
-    assert told.exit_code == 0 and "interval" not in told.output and "bits_per_character" in told.output and "windows" in told.output
+    assert (
+        told.exit_code == 0
+        and "interval" not in told.output
+        and "bits_per_character" in told.output
+        and "windows" in told.output
+    )
 
 
 # ---------------------------------------------------------------- memory

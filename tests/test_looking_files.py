@@ -20,12 +20,13 @@ from headway.commands.look import look
 from headway.commands.translate import translate
 from headway.errors import UsageError
 from headway.looking.document import document
-from headway.looking.embeddings import neighbourhood, principal_map, tsne_map
+from headway.looking.embeddings import neighbourhood, principal_map, spell, tsne_map
 from headway.looking.request import EVERYTHING, TraceRequest
 from headway.looking.saved import read_trace, save_trace
 from headway.looking.terminal import drawn
 from headway.looking.trace import trace
 from headway.looking.words import word_alignment
+from headway.text.tokenizer import Words
 from headway.translation import Translation
 from looked import SENTENCE, made
 from models import random_folder
@@ -215,6 +216,13 @@ def test_neighbours_are_the_nearest_by_cosine(translator: Translator) -> None:
             (other,) = [i for i in range(len(tokenizer)) if tokenizer.piece(i) == f"▁{text}"]
             assert cosine == pytest.approx(float(unit[index] @ unit[other]), abs=1e-3)
         assert word not in cosines and list(cosines.values()) == sorted(cosines.values(), reverse=True)
+
+
+def test_a_word_that_is_not_in_the_vocabulary_has_no_neighbours() -> None:
+    tokenizer = Words().learn(["jump left twice"])
+    assert len(spell("jump", tokenizer)) == 1
+    with pytest.raises(UsageError, match="'zzz' is not in the vocabulary"):
+        spell("zzz", tokenizer)
 
 
 def test_the_map_of_principal_components_keeps_the_most_variance() -> None:

@@ -176,7 +176,7 @@ class Translator:
             Run, config.parse_toml(files.config_text, f"{folder}/config.toml"), f"{folder}/config.toml"
         )
         if not isinstance(run.model, EncoderDecoderDesign):
-            raise UsageError(f"{folder}: this model is a {run.model.kind}, not a translator")
+            raise UsageError(f"{folder}: a model of the kind {run.model.kind}, not a translator; see headway predict")
         tokenizers = Tokenizers.load(folder)
         model = run.model.build(len(tokenizers.source), len(tokenizers.target)).eval()
         check_tensors({name: tuple(tensor.shape) for name, tensor in weights_of(model).items()}, files.tensors)

@@ -14,7 +14,7 @@ from headway.commands.translate import Beside
 from headway.errors import UsageError
 
 if TYPE_CHECKING:  # heavy: imported where they are used
-    from headway.tasks.base import Predictor
+    from headway.tasks.base import Prediction, Predictor
     from headway.tasks.language_predictor import LanguagePredictor
 
 Option = typer.Option
@@ -62,7 +62,7 @@ def predict(
     model = writer(model, folder, manner) if manner else model
     model = into(model, folder, to) if to else model
     found = model.predict(files.lines(), columns=layout == "columns" or (layout == "auto" and holds_columns(input_)))
-    texts = (json.dumps(one.to_dict(), ensure_ascii=False) if json_lines else one.text for one in found)
+    texts = (json.dumps(one.to_dict(), ensure_ascii=False) if json_lines else one.text for one in telling_cuts(found))
     if output is None:
         write(texts, sys.stdout)
         return
@@ -78,6 +78,16 @@ def refuse_beside_prompt(given: dict[str, object]) -> None:
             f"--prompt and {', '.join(said)}: what follows is shown as it is written; put prompts into a file, "
             "one a line, and give it with --input"
         )
+
+
+def telling_cuts(found: Iterator[Prediction]) -> Iterator[Prediction]:
+    """At the end, how many texts were longer than the model reads."""
+    count = 0
+    for one in found:
+        count += getattr(one, "cut", False)
+        yield one
+    if count:
+        print(f"note: {count:,} texts are longer than the model reads, and were cut", file=sys.stderr)
 
 
 def write(texts: Iterator[str], stream: object) -> None:

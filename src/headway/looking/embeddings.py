@@ -14,7 +14,7 @@ from headway.api import Translator
 from headway.errors import UsageError
 from headway.text.tokenizer import Tokenizer
 from headway.text.unicode import SPACE_MARK
-from headway.text.vocabulary import SPECIAL_PIECES
+from headway.text.vocabulary import SPECIAL_PIECES, UNK
 
 SHOWN = 150  # words of the map, where none are named
 NEAR = 8  # neighbours of a word
@@ -71,6 +71,8 @@ def spell(word: str, tokenizer: Tokenizer) -> list[int]:
     ids = tokenizer.encode(word.strip())
     if not ids:
         raise UsageError("--words: a word is empty; give words with commas between")
+    if UNK in ids:
+        raise UsageError(f"--words: {word.strip()!r} is not in the vocabulary; leave it out")
     return ids
 
 

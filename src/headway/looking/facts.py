@@ -35,7 +35,7 @@ def facts(translator: Translator, name: str) -> dict[str, Any]:
 def design_of(translator: Translator) -> EncoderDecoderDesign:
     design = translator.run.model
     if not isinstance(design, EncoderDecoderDesign):
-        raise UsageError(f"this model is a {design.kind}; only models that translate can be looked into")
+        raise UsageError(f"a model of the kind {design.kind}; only models that translate can be looked into")
     return design
 
 

@@ -102,13 +102,15 @@ class Classified:
     labels: tuple[str, ...]
     chances: dict[str, float]
     form: Form
+    cut: bool = False  # longer than the model reads
 
     @property
     def text(self) -> str:
         return self.form.write(self.source, self.labels) if self.source.strip() else ""
 
     def to_dict(self) -> dict[str, Any]:
-        return {"text": self.source, "labels": self.labels, "probabilities": self.chances}
+        found = {"text": self.source, "labels": self.labels, "probabilities": self.chances}
+        return found | {"cut": True} if self.cut else found
 
 
 class Classifier:
@@ -165,7 +167,12 @@ class Classifier:
         labels = self.classes.labels
         order = np.argsort(-chances, kind="stable")
         said = tuple(labels[i] for i in order if chosen[i]) if text.strip() else ()
-        return Classified(text, said, {labels[i]: round(float(chances[i]), 5) for i in order}, self.classes.form)
+        found = {labels[i]: round(float(chances[i]), 5) for i in order}
+        return Classified(text, said, found, self.classes.form, self.too_long(text))
+
+    def too_long(self, text: str) -> bool:
+        """Most texts are seen to fit without being encoded: a piece has a byte at least."""
+        return len(text.encode()) >= self.longest and len(self.tokenizer.encode(text)) >= self.longest
 
     # ------------------------------------------------------------ measuring
 
@@ -207,7 +214,7 @@ class Classifier:
                 f"{strange[0].path}:{strange[0].line}: {len(strange):,} texts have a label that the model has never "
                 f"seen ({', '.join(labels[:5])}); they count as wrong"
             )
-        long = [one for one in full if len(self.tokenizer.encode(one.text)) >= self.longest]
+        long = [one for one in full if self.too_long(one.text)]
         if long:
             where, most = f"{long[0].path}:{long[0].line}", self.longest - 1
             yield f"{where}: {len(long):,} texts are longer than {most:,} pieces and were cut there"
