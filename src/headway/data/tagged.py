@@ -94,14 +94,14 @@ def sentences(given: Iterable[Line], layout: Layout, name: str, labelled: bool =
 
 
 def _sentence(block: Sequence[tuple[int, str, str]], name: str, labelled: bool) -> Iterator[Sentence]:
-    if block and block[0][1] != DOCUMENT:
+    if block:
         _, words, labels = zip(*block, strict=True)
         yield Sentence(words, labels if labelled else (), name, block[0][0])
 
 
 def _is_remark(text: str, layout: Layout) -> bool:
     if not layout.conllu:
-        return False
+        return text.split(maxsplit=1)[0] == DOCUMENT
     return text.startswith("#") or bool(re.match(r"\d+[-.]\d+\t", text))
 
 
