@@ -192,7 +192,7 @@ def test_columns_are_read_by_number_and_by_name(tmp_path: Path) -> None:
     ]
     assert next(read(conll, layout_of(conll, None, 2, ""))).labels == ("NNP", "NN")
     assert next(read(conll, layout_of(conll, None, -1, "[.]$"))).words == ("U.N", "official")
-    conll.write_text("-DOCSTART-\nU.N. NNP B-ORG\n", encoding="utf-8")  # no columns, no empty line: not a word's business
+    conll.write_text("-DOCSTART-\nU.N. NNP B-ORG\n", encoding="utf-8")  # neither columns nor an empty line
     assert [one.words for one in read(conll, layout_of(conll, None, None, ""))] == [("U.N.",)]
 
 
