@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from headway.builtin import chosen as named
+from headway.commands.options import typed
 from headway.commands.translate import Beside
 from headway.data.formats import one_line
 from headway.errors import UsageError
@@ -102,10 +103,9 @@ def once(files: list[Path], source: Path) -> list[Path]:
 
 def refuse_all(given: Mapping[str, object], file: Path) -> None:
     """Options that only make sense for translations must not be passed over in silence."""
-    said = [f"--{name}" for name, value in given.items() if value]
-    if said:
+    if said := typed(given):
         raise UsageError(
-            f"{', '.join(said)}: for translators, which are measured with --source and --reference; {file} is a test "
+            f"{said}: for translators, which are measured with --source and --reference; {file} is a test "
             "file as the model was trained on, and is measured as a whole"
         )
 

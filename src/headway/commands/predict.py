@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from headway.commands.options import typed
 from headway.commands.translate import Beside
 from headway.errors import UsageError
 
@@ -72,10 +73,9 @@ def predict(
 
 def refuse_beside_prompt(given: dict[str, object]) -> None:
     """What follows a prompt is shown as it is written."""
-    said = [f"--{name}" for name, value in given.items() if value]
-    if said:
+    if said := typed(given):
         raise UsageError(
-            f"--prompt and {', '.join(said)}: what follows is shown as it is written; put prompts into a file, "
+            f"--prompt and {said}: what follows is shown as it is written; put prompts into a file, "
             "one a line, and give it with --input"
         )
 
@@ -102,9 +102,9 @@ def writer(model: Predictor, folder: Path, manner: dict[str, Any]) -> LanguagePr
 
     if not isinstance(model, LanguagePredictor):
         raise UsageError(f"{folder}: --prompt and its companions are for language models; this is none")
-    drawn = [f"--{name.replace('_', '-')}" for name in ("temperature", "top_p", "top_k", "seed") if name in manner]
+    drawn = typed({name: name in manner for name in ("temperature", "top_p", "top_k", "seed")})
     if manner.get("beam", 1) > 1 and drawn:
-        raise UsageError(f"--beam and {', '.join(drawn)}: a beam searches, the others draw; give one or the other")
+        raise UsageError(f"--beam and {drawn}: a beam searches, the others draw; give one or the other")
     return model.in_manner(Manner(**manner))
 
 

@@ -71,7 +71,7 @@ def examine(
     voices = _voices(source, target, names)
     checks = [
         Unreadable([source] if target is None else [source, target], invalid),
-        Alignment(corpus, difference, QUICK_REACH if quick else REACH, one_language(names, voices)),
+        Alignment(corpus, difference, QUICK_REACH if quick else REACH, _one_language(names, voices)),
         Languages(*voices, others),
         Untranslated(target is not None and source.samefile(target)),
         *_line_checks(quick),
@@ -83,7 +83,7 @@ def examine(
     return Diagnosis(voices[0].name, voices[1].name, lines, tuple(found))
 
 
-def one_language(names: Names, voices: tuple[Voice, Voice]) -> bool:
+def _one_language(names: Names, voices: tuple[Voice, Voice]) -> bool:
     """Replies, corrections, paraphrases: by the settings, or by what the files are called."""
     ours, theirs = (said or voice.language for said, voice in zip(names[2:], voices, strict=True))
     return bool(ours) and ours == theirs
