@@ -14,10 +14,10 @@ from pathlib import Path
 
 import torch
 
-from headway.numerics.mask import Mask
-from headway.parts.kernels import Fused, Linear, Linformer, Softmax
-from headway.parts.size import Size
-from headway.parts.states import NOTHING
+from headway.model.kernels import Fused, Linear, Linformer, Softmax
+from headway.model.mask import Mask
+from headway.model.size import Size
+from headway.model.states import NOTHING
 
 KERNELS = {"softmax": Softmax(), "fused": Fused(), "linear": Linear(), "linformer": Linformer(rank=64)}
 HEADS, WIDTH = 4, 64

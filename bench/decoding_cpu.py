@@ -22,16 +22,16 @@ from typing import Any, ClassVar
 import torch
 
 from headway import recipes
-from headway.api import Translator
-from headway.architecture import EncoderDecoderDesign
+from headway.data.padding import packs, pad_rows
 from headway.engines import Engine, choose, translate_all
-from headway.engines.build import cpu_flags
-from headway.engines.ctranslate2 import COMPUTE, open_translator
-from headway.engines.job import SENTENCES
-from headway.models import EncoderDecoder
+from headway.engines.batches import SENTENCES
+from headway.engines.ctranslate2.engine import COMPUTE, open_translator
+from headway.engines.native.build import cpu_flags
+from headway.model.design import EncoderDecoderDesign
+from headway.model.models import EncoderDecoder
 from headway.search import Beam, Greedy, Limits
+from headway.tasks.translation.translator import Translator
 from headway.text.vocabulary import EOS, PAD
-from headway.translating import packs, pad_rows
 
 CORES = 2
 BATCHES = {1: 64, 5: 32}  # by beam: sentences in a batch of CTranslate2 and PyTorch, where they are fastest

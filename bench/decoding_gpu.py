@@ -21,11 +21,12 @@ from unittest import mock
 import torch
 
 from headway import Translator, recipes
-from headway.models import EncoderDecoder
-from headway.parts.residuals import Pre
-from headway.search import Beam, Limits, captured
-from headway.search.captured import CapturedBeam, leanest_writer, model_writer
-from headway.search.lean import LeanWriter
+from headway.engines.cuda import captured_beam
+from headway.engines.cuda.captured_beam import CapturedBeam, leanest_writer, model_writer
+from headway.engines.cuda.fused_decoder import LeanWriter
+from headway.model.models import EncoderDecoder
+from headway.model.residuals import Pre
+from headway.search import Beam, Limits
 from headway.search.scoring import score_texts
 from headway.text.vocabulary import EOS
 
@@ -172,8 +173,8 @@ def text_to_text(folder: str, path: Path, to: str) -> None:
     print("|---|---|---|---|---|")
     for beam in (1, 4):
         speeds, outputs = list[float](), list[list[str]]()
-        for most in (captured.MOST_QUEUED, captured.lanes_for(beam)):
-            with mock.patch.object(captured, "MOST_QUEUED", most):
+        for most in (captured_beam.MOST_QUEUED, captured_beam.lanes_for(beam)):
+            with mock.patch.object(captured_beam, "MOST_QUEUED", most):
                 translate = partial(Translator.load(folder), lines, beam=beam, to=to)
                 speeds.append(len(lines) / best_time(translate, 3))
                 found = translate()

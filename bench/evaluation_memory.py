@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from headway.architecture import LanguageModelDesign
-from headway.metrics.perplexity import Document, remembered, strided
-from headway.models import LanguageModel
-from headway.parts.feed_forward import Relu
-from headway.parts.positions import Rotary, TransformerXL
-from headway.parts.residuals import Pre
+from headway.model.design import LanguageModelDesign
+from headway.model.feed_forward import Relu
+from headway.model.models import LanguageModel
+from headway.model.positions import Rotary, TransformerXL
+from headway.model.residuals import Pre
+from headway.tasks.language_model.perplexity import Document, remembered, strided
 from headway.text.vocabulary import BOS
 
 PIECES, TOKENS, SLID = 256, 8192, 256  # of the vocabulary; read with memory; read by sliding

@@ -22,16 +22,16 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from headway import recipes
-from headway.architecture import EncoderDecoderDesign, LanguageModelDesign
 from headway.data.batches import Batch
 from headway.data.order import Cursor
 from headway.data.segments import Segments
-from headway.parts.feed_forward import Gelu, Relu
-from headway.parts.kernels import Softmax
-from headway.parts.positions import Learned, Rotary
-from headway.parts.residuals import Pre
-from headway.tasks.reading import Lesson, Reading
-from headway.tasks.translation import TranslationObjective
+from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
+from headway.model.feed_forward import Gelu, Relu
+from headway.model.kernels import Softmax
+from headway.model.positions import Learned, Rotary
+from headway.model.residuals import Pre
+from headway.tasks.language_model.next_token import Lesson, Reading
+from headway.tasks.translation.task import TranslationObjective
 from headway.training.engine import CapturedEngine, Engine, seed_of
 from headway.training.optimiser import Adam, Update
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from headway import losses
+from headway.model import losses
 
 WARM, BLOCKS, STEPS = 3, 5, 5
 

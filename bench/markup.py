@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from bench.recipes import file, read
 from headway import Translator
-from headway.kept import compiled, lost, spans_of
 from headway.metrics import choose, measure
+from headway.text.protected_spans import compiled, lost, spans_of
 
 KEEP = (
     r"``.+?``(?!`)",

@@ -200,13 +200,13 @@ def random_model(folder: Path) -> tuple[Path, list[str]]:
     import torch
 
     from headway import config
-    from headway.architecture import EncoderDecoderDesign
     from headway.data.corpus import Data
-    from headway.folder import write_model
-    from headway.parts.feed_forward import Relu
-    from headway.run import Run
+    from headway.model.design import EncoderDecoderDesign
+    from headway.model.feed_forward import Relu
+    from headway.storage.folder import write_model
+    from headway.storage.weights import weights_of
+    from headway.tasks.run import Run
     from headway.text.tokenizer import Words
-    from headway.training.weights import weights_of
 
     dice = random.Random(0)
     words = ["".join(dice.choices("abdegiklmnorstu", k=dice.randint(2, 9))) for _ in range(9000)]

@@ -22,12 +22,12 @@ from torch.nn import functional as F
 
 from bench.training_step import Marian
 from headway import recipes
-from headway.architecture import EncoderDecoderDesign
 from headway.data.batches import Batch
+from headway.data.bucketing import Exact, Lengths
 from headway.data.order import Cursor
-from headway.data.packing import Exact, Lengths
-from headway.machine import cores
-from headway.tasks.translation import TranslationObjective
+from headway.devices import cores
+from headway.model.design import EncoderDecoderDesign
+from headway.tasks.translation.task import TranslationObjective
 from headway.text.vocabulary import BOS, EOS, PAD
 from headway.training.engine import Engine
 from headway.training.optimiser import Adam, Update

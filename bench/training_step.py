@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headway import recipes
-from headway.architecture import EncoderDecoderDesign
-from headway.losses import chunked
+from headway.model.design import EncoderDecoderDesign
+from headway.model.losses import chunked
 
 VOCABULARY = 32_000
 Step = Callable[[Tensor, Tensor, Tensor], Tensor]

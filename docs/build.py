@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from reference import cli_page, reference_page
 
-from headway.pages import Html, join, page, tag
+from headway.reports.html import Html, join, page, tag
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent

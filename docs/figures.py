@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pictures import shrink
 
-from headway.pages import PALETTE
-from headway.plots import new_figure, save
+from headway.reports.html import PALETTE
+from headway.reports.plots import new_figure, save
 
 HERE = Path(__file__).resolve().parent
 PEER = "Hugging Face"

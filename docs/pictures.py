@@ -7,8 +7,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from headway.api import Translator
-from headway.demo import Places, draw
+from headway.commands.pronunciation import Places, draw
+from headway.tasks.translation.translator import Translator
 
 HERE = Path(__file__).resolve().parent / "pictures"
 COLOURS = 256  # enough for charts, and half of the bytes

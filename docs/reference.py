@@ -16,18 +16,18 @@ import typer.main
 from headway import config
 from headway.cli import app
 from headway.errors import EXIT_CODES
-from headway.run import Run
+from headway.tasks.run import Run
 
 GENERATED = "<!-- written by docs/build.py: change the code, then `make docs` -->"
 PUBLIC = {  # what Python programs may rely on
     "headway": ("Translator", "Translation"),
     "headway.search": (),
     "headway.metrics": (),
-    "headway.inspect": ("record", "Seen", "ablate", "attention_layers"),
-    "headway.plots": ("attention_picture", "attention_grid", "curves_picture"),
+    "headway.model.hooks": ("record", "Seen", "ablate", "attention_layers"),
+    "headway.reports.plots": ("attention_picture", "attention_grid", "curves_picture"),
     "headway.recipes": ("base", "big", "small", "tiny", "deep_encoder", "llama", "gpt2", "transformer_xl", "tener"),
     "headway.config": ("load", "from_dict", "to_dict", "dump", "schema"),
-    "headway.trainer": ("Trainer",),
+    "headway.runs.trainer": ("Trainer",),
 }
 METHODS = {"Translator": ("load", "translate", "stream", "score"), "Trainer": ("events",)}  # of others: all
 

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from headway import config
-from headway.planning import merge
-from headway.run import Run
-from headway.trainer import Trainer
+from headway.runs.trainer import Trainer
+from headway.tasks.run import Run
 from headway.training.events import Validated
+from headway.training.plan import merge
 from headway.training.ranks import Ranks
 from headway.training.signals import StopRequest
 

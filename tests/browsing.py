@@ -17,12 +17,12 @@ from urllib.parse import unquote
 
 import torch
 
-from headway.api import Translator
 from headway.errors import UsageError
-from headway.looking.request import EVERYTHING, Edit, Head, TraceRequest
-from headway.looking.trace import trace
-from headway.packed import pack
-from headway.serve.records import SAFE
+from headway.inspection.trace_request import EVERYTHING, Edit, Head, TraceRequest
+from headway.serve.middleware import SAFE
+from headway.storage.byte_tables import pack
+from headway.tasks.trace import trace
+from headway.tasks.translation.translator import Translator
 from looked import made
 
 PATIENCE = 30_000  # milliseconds until a test gives up; nothing ever waits this long on purpose
@@ -167,7 +167,7 @@ class Handler(BaseHTTPRequestHandler):
         path = unquote(self.path)
         if path == "/" or path.startswith("/page/"):
             name = path.removeprefix("/page/").lstrip("/") or "index.html"
-            self.send(200, KINDS[name.rpartition(".")[2]], (files("headway") / "page" / name).read_bytes())
+            self.send(200, KINDS[name.rpartition(".")[2]], (files("headway") / "serve" / "page" / name).read_bytes())
             return
         try:
             self.send(200, "application/json", json.dumps(self.backend.answer(path, body)).encode())

@@ -14,12 +14,12 @@ import torch
 
 from headway import config
 from headway.data.order import Cursor
-from headway.planning import merge
-from headway.request import flat
-from headway.run import Run
-from headway.trainer import Trainer
+from headway.runs.resume import flat
+from headway.runs.trainer import Trainer
+from headway.tasks.run import Run
 from headway.training.checkpoint import Checkpoints
 from headway.training.events import Event
+from headway.training.plan import merge
 from headway.training.ranks import Ranks
 from headway.training.signals import StopRequest
 

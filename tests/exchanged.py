@@ -13,15 +13,15 @@ import torch
 from torch import nn
 
 from headway import config
-from headway.architecture import EncoderDecoderDesign, LanguageModelDesign
 from headway.data.corpus import Data
 from headway.exchange.trained import Trained
-from headway.folder import write_model
-from headway.parts.feed_forward import Relu
-from headway.run import Run
-from headway.tasks.translation import Tokenizers
+from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
+from headway.model.feed_forward import Relu
+from headway.storage.folder import write_model
+from headway.storage.weights import weights_of
+from headway.tasks.run import Run
+from headway.tasks.translation.task import Tokenizers
 from headway.text.tokenizer import Subword, Tokenizer
-from headway.training.weights import weights_of
 from texts import sentences
 
 SMALL = EncoderDecoderDesign(width=32, heads=4, encoder_layers=2, decoder_layers=1, feed_forward=Relu(width=48))

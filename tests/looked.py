@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from headway.api import Translator
-from headway.architecture import EncoderDecoderDesign
 from headway.data.corpus import Data
 from headway.engines.pytorch import TorchEngine
-from headway.parts.feed_forward import Relu
-from headway.run import Run
-from headway.tasks.translation import Tokenizers
+from headway.model.design import EncoderDecoderDesign
+from headway.model.feed_forward import Relu
+from headway.tasks.run import Run
+from headway.tasks.translation.task import Tokenizers
+from headway.tasks.translation.translator import Translator
 from headway.text.sentencepieces import SentencePieces
 from headway.text.tokenizer import Subword
 from headway.text.vocabulary import EOS

@@ -7,13 +7,13 @@ from pathlib import Path
 import torch
 
 from headway import config
-from headway.architecture import EncoderDecoderDesign
 from headway.data.corpus import Data
-from headway.folder import write_model
-from headway.parts.feed_forward import Relu
-from headway.run import Run
+from headway.model.design import EncoderDecoderDesign
+from headway.model.feed_forward import Relu
+from headway.storage.folder import write_model
+from headway.storage.weights import weights_of
+from headway.tasks.run import Run
 from headway.text.tokenizer import Subword, Text
-from headway.training.weights import weights_of
 
 TEXT = [
     "a dog runs through the snow .", "two men sit on a bench", "the little cat sleeps",

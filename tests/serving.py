@@ -20,8 +20,8 @@ from starlette.types import ASGIApp
 
 from headway.serve.app import create
 from headway.serve.batching import unheard
-from headway.serve.desk import Desk
 from headway.serve.logs import Log
+from headway.serve.model_handlers import Desk
 from headway.serve.process import Died
 from headway.serve.service import Service
 from headway.serve.settings import Limits, Settings

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headway.architecture import EncoderDecoderDesign
-from headway.models import EncoderDecoder
-from headway.parts.feed_forward import Relu
+from headway.model.design import EncoderDecoderDesign
+from headway.model.feed_forward import Relu
+from headway.model.models import EncoderDecoder
 from headway.search.base import Stepper
 from headway.text.vocabulary import BOS, EOS
 

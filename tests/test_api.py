@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway import Translator
+from headway.data.glossary import Glossary
 from headway.errors import UsageError
-from headway.glossary import Glossary
 from headway.text.sentences import sentences
 from models import TEXT, random_folder
 

@@ -12,7 +12,7 @@ import pytest
 from bench import augmentation, distillation, recipes, together, variants
 
 from headway import config
-from headway.run import Run
+from headway.tasks.run import Run
 
 Asked = list[list[str]]
 Said = Callable[..., tuple[Asked, list[str]]]

@@ -9,7 +9,7 @@ from bench.recipes import ROWS, words_of
 
 from headway import config
 from headway.data.files import Files
-from headway.run import Run
+from headway.tasks.run import Run
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.training.board import board
 from headway.training.events import Noted, Stepped, Validated
+from headway.training.tensorboard import board
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

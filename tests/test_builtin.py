@@ -22,13 +22,13 @@ from rich.console import Console
 from headway import Translator, cli, config
 from headway.builtin import present
 from headway.commands.demo import show_everyday
+from headway.commands.pronunciation import EVERYDAY, everyday
 from headway.data.corpus import Corpus, Data, Pair
-from headway.demo import EVERYDAY, everyday
 from headway.errors import UsageError
 from headway.exchange.exports import export_model
-from headway.run import Run
 from headway.serve.models import model_ids
-from headway.tasks.translation import share_of
+from headway.tasks.run import Run
+from headway.tasks.translation.task import share_of
 from models import TEXT, random_folder
 from serving import DeskWorker, ask, local
 

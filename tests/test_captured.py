@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 import torch
 
-from headway.architecture import EncoderDecoderDesign
-from headway.models import EncoderDecoder
-from headway.parts.feed_forward import Relu
-from headway.parts.kernels import Fused, Linear, Mixing
-from headway.parts.kernels.gathering import slot_attention
-from headway.parts.states import Fixed, Indexed
-from headway.search import Beam, Greedy, Limits, captured
-from headway.search.trellis import Extent, Trellis
+from headway.engines.cuda import captured_beam
+from headway.engines.cuda.beam_buffers import Extent, Trellis
+from headway.model.design import EncoderDecoderDesign
+from headway.model.feed_forward import Relu
+from headway.model.kernels import Fused, Linear, Mixing
+from headway.model.kernels.indexed_attention import slot_attention
+from headway.model.models import EncoderDecoder
+from headway.model.states import Fixed, Indexed
+from headway.search import Beam, Greedy, Limits
 from headway.text.vocabulary import BOS, EOS, PAD
 from taped import Tape
 
@@ -33,14 +34,14 @@ class Play:
         self.work()
 
 
-class Plain(captured.Recording):
+class Plain(captured_beam.Recording):
     """A recording without CUDA."""
 
     def record(self, pool: Any) -> None:
         self.reading, self.writing = Play(self.read), Play(self.write)
 
 
-class Taped(captured.Recording):
+class Taped(captured_beam.Recording):
     """What was done once is done again, blindly: as on a card, no Python of ours runs in a replay."""
 
     def record(self, pool: Any) -> None:
@@ -51,9 +52,9 @@ class Taped(captured.Recording):
             self.write()
 
 
-def following(model: EncoderDecoder, extent: Extent) -> captured.Writer:
+def following(model: EncoderDecoder, extent: Extent) -> captured_beam.Writer:
     """Keys stay where they are, as on a card in half precision."""
-    return captured.ModelWriter(model, extent, partial(Indexed if extent.size > 1 else Fixed, extent.room))
+    return captured_beam.ModelWriter(model, extent, partial(Indexed if extent.size > 1 else Fixed, extent.room))
 
 
 class QueueWriter:
@@ -81,7 +82,7 @@ class QueueWriter:
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> EncoderDecoder:
-    monkeypatch.setattr(captured, "Recording", Plain)
+    monkeypatch.setattr(captured_beam, "Recording", Plain)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 0))
     torch.manual_seed(0)
     return DESIGN.build(200).eval()
@@ -91,7 +92,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> EncoderDecoder:
 @pytest.mark.parametrize("size", [1, 3])
 def test_a_blind_replay_equals_plain_beam(monkeypatch: pytest.MonkeyPatch, kernel: Mixing, size: int) -> None:
     """Whatever a layer remembers must lie where the recorded step looks for it."""
-    monkeypatch.setattr(captured, "Recording", Taped)
+    monkeypatch.setattr(captured_beam, "Recording", Taped)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 0))
     torch.manual_seed(0)
     model = replace(DESIGN, attention=kernel).build(200).eval()
@@ -99,7 +100,7 @@ def test_a_blind_replay_equals_plain_beam(monkeypatch: pytest.MonkeyPatch, kerne
         for parameter in model.parameters():  # so that what was written before matters
             parameter.add_(0.2 * torch.randn_like(parameter))
     search = Beam(size=size, limits=Limits(ratio=1.0, extra=4))
-    recorded = captured.CapturedBeam(model, search)
+    recorded = captured_beam.CapturedBeam(model, search)
     for source in (sources(3, 8), sources(4, 8)):
         assert [one[0].ids for one in recorded(source)] == [one[0].ids for one in search(model, source)]
 
@@ -116,7 +117,7 @@ def sources(rows: int, length: int) -> torch.Tensor:
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_recorded_beam_equals_plain_beam(model: EncoderDecoder, size: int, alpha: float) -> None:
     search = Beam(size=size, n_best=min(3, size), alpha=alpha, limits=Limits(ratio=1.0, extra=8))
-    recorded = captured.CapturedBeam(model, search, writer=following)
+    recorded = captured_beam.CapturedBeam(model, search, writer=following)
     for rows in (1, 3, 5):
         source = sources(rows, 10)
         for plain, ours in zip(search(model, source), recorded(source), strict=True):
@@ -130,7 +131,7 @@ def test_recorded_beam_equals_plain_beam(model: EncoderDecoder, size: int, alpha
 @pytest.mark.parametrize(("size", "patience"), [(1, None), (3, 1.0), (4, 0.5)])
 def test_recorded_beam_stops_as_soon_as_the_plain_one(model: EncoderDecoder, size: int, patience: float | None) -> None:
     search = Beam(size=size, alpha=2.0, patience=patience, limits=Limits(ratio=1.0, extra=8))
-    recorded = captured.CapturedBeam(often_ending(model), search, writer=following)
+    recorded = captured_beam.CapturedBeam(often_ending(model), search, writer=following)
     source = sources(8, 12)
     plain, ours = search(model, source), recorded(source)
     assert [one[0].ids for one in plain] == [one[0].ids for one in ours]
@@ -147,7 +148,7 @@ def often_ending(model: EncoderDecoder) -> EncoderDecoder:
 
 def test_a_recording_serves_many_batches_and_old_ones_are_forgotten(model: EncoderDecoder) -> None:
     search = Beam(size=2, limits=Limits(ratio=1.0, extra=8))
-    recorded = captured.CapturedBeam(model, search, most=2, writer=following)
+    recorded = captured_beam.CapturedBeam(model, search, most=2, writer=following)
     for rows, length in ((3, 9), (4, 12), (2, 9), (4, 20), (4, 40)):
         source = sources(rows, length)
         assert [one[0].ids for one in recorded(source)] == [one[0].ids for one in search(model, source)]
@@ -159,16 +160,16 @@ def test_a_lane_goes_to_the_next_sentence_that_waits(
     monkeypatch: pytest.MonkeyPatch, model: EncoderDecoder, size: int, lanes: int
 ) -> None:
     """Nine sentences of different length, two or three at a time: each ends as if it had been alone."""
-    monkeypatch.setattr(captured, "MOST_ROWS", lanes * size)
-    monkeypatch.setattr(captured.LeanWriter, "can", lambda *_: True)  # so that the batch is not cut first
+    monkeypatch.setattr(captured_beam, "MOST_ROWS", lanes * size)
+    monkeypatch.setattr(captured_beam.LeanWriter, "can", lambda *_: True)  # so that the batch is not cut first
     search = Beam(size=size, n_best=size, alpha=1.0, limits=Limits(ratio=0.5, extra=3))
-    recorded = captured.CapturedBeam(often_ending(model), search, writer=QueueWriter)
+    recorded = captured_beam.CapturedBeam(often_ending(model), search, writer=QueueWriter)
     source = torch.randint(4, 200, (9, 12))
     for row in range(9):
         source[row, 12 - row :], source[row, 11 - row] = PAD, EOS
     found = recorded(source)
     (made,) = recorded.recordings.values()
-    assert made.trellis.extent.lanes == captured.lanes_for(size) <= lanes and int(made.trellis.left) == 0
+    assert made.trellis.extent.lanes == captured_beam.lanes_for(size) <= lanes and int(made.trellis.left) == 0
     for plain, ours in zip(search(model, source), found, strict=True):
         assert [one.ids for one in plain] == [one.ids for one in ours]
         assert [one.finished for one in plain] == [one.finished for one in ours]
@@ -177,9 +178,9 @@ def test_a_lane_goes_to_the_next_sentence_that_waits(
 
 
 def test_more_than_fits_is_done_in_parts(monkeypatch: pytest.MonkeyPatch, model: EncoderDecoder) -> None:
-    monkeypatch.setattr(captured, "MOST_ROWS", 8)
+    monkeypatch.setattr(captured_beam, "MOST_ROWS", 8)
     search = Beam(size=2, limits=Limits(ratio=1.0, extra=8))
-    recorded, source = captured.CapturedBeam(model, search, writer=following), sources(11, 9)
+    recorded, source = captured_beam.CapturedBeam(model, search, writer=following), sources(11, 9)
     assert [one[0].ids for one in recorded(source)] == [one[0].ids for one in search(model, source)]
     assert {shape.sentences for shape in recorded.recordings} == {4}
 
@@ -187,7 +188,7 @@ def test_more_than_fits_is_done_in_parts(monkeypatch: pytest.MonkeyPatch, model:
 def test_a_beam_of_one_is_greedy(model: EncoderDecoder) -> None:
     limits = Limits(ratio=1.0, extra=8)
     source = sources(4, 9)
-    recorded = captured.CapturedBeam(model, Beam(size=1, limits=limits), writer=following)
+    recorded = captured_beam.CapturedBeam(model, Beam(size=1, limits=limits), writer=following)
     assert [one[0].ids for one in recorded(source)] == [one[0].ids for one in Greedy(limits=limits)(model, source)]
 
 

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from headway.errors import DiskError, UsageError
-from headway.training import files, lock, tensors
+from headway.storage import files, lock, tensors
+from headway.storage.manifest import Checkpoint, DamagedError, read_checkpoint
 from headway.training.checkpoint import Checkpoints, hash_of
-from headway.training.manifest import Checkpoint, DamagedError, read_checkpoint
 from headway.training.saver import Saver
 
 Fault = Callable[[str], None]
@@ -368,7 +368,7 @@ def test_a_damaged_one_is_written_anew_beside_and_then_removed(folder: Path) -> 
 
 
 def test_a_manifest_that_lists_files_elsewhere_is_refused(folder: Path) -> None:
-    from headway.training import manifest
+    from headway.storage import manifest
 
     with Checkpoints(folder) as checkpoints:
         path = save(checkpoints, 1)
@@ -382,7 +382,7 @@ def test_a_manifest_that_lists_files_elsewhere_is_refused(folder: Path) -> None:
 
 
 def test_a_checkpoint_of_a_newer_headway_is_not_called_damaged(folder: Path) -> None:
-    from headway.training import manifest
+    from headway.storage import manifest
 
     with Checkpoints(folder) as checkpoints:
         path = save(checkpoints, 1)

@@ -21,15 +21,15 @@ import corpora
 import nursery
 from headway.cli import app
 from headway.commands.evaluate import evaluate as evaluate_command
+from headway.data.bucketing import Shape
 from headway.data.labelled import Form, form_of, read
-from headway.data.packing import Shape
 from headway.errors import UsageError
-from headway.losses import apart
 from headway.metrics.classes import average_precision, best_threshold, confusion, macro_f1, micro_f1
-from headway.parts.heads.pooling import Attention, ClassToken, Mean
-from headway.predictors import open_model
-from headway.tasks.classification import ClassificationTask
-from headway.tasks.classifier import Classifier, ManyLabels, OneLabel
+from headway.model.heads.pooling import Attention, ClassToken, Mean
+from headway.model.losses import apart
+from headway.tasks.classification.classifier import Classifier, ManyLabels, OneLabel
+from headway.tasks.classification.task import ClassificationTask
+from headway.tasks.predictors import open_model
 
 TASK = {"kind": "classification"}
 WORDS = {"text": {"kind": "words"}}

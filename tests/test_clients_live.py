@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 import pytest
 import uvicorn
 
-from headway.api import Translator
+from headway.tasks.translation.translator import Translator
 from models import random_folder
 from serving import DeskWorker, local
 

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway import recipes
-from headway.architecture import EncoderDecoderDesign, LanguageModelDesign, Model, TextEncoderDesign
 from headway.config import dump, field_comments, from_dict, load, override, schema, to_dict
 from headway.errors import UsageError
-from headway.parts.feed_forward import FeedForward
-from headway.parts.kernels import Fused, Linear, Linformer, Mixing, Softmax
-from headway.parts.kernels.scores import Score
-from headway.parts.norms import Norm
-from headway.parts.positions import Learned, Position, Sinusoidal, Tener
-from headway.parts.residuals import Residual
+from headway.model.design import EncoderDecoderDesign, LanguageModelDesign, Model, TextEncoderDesign
+from headway.model.feed_forward import FeedForward
+from headway.model.kernels import Fused, Linear, Linformer, Mixing, Softmax
+from headway.model.kernels.scores import Score
+from headway.model.norms import Norm
+from headway.model.positions import Learned, Position, Sinusoidal, Tener
+from headway.model.residuals import Residual
 
 
 def members(family: Any) -> list[Any]:
@@ -70,7 +70,7 @@ def test_what_is_dumped_loads(design: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("recipe", recipes.ALL)
 def test_a_whole_run_loads(recipe: str, tmp_path: Path) -> None:
-    from headway.run import Run
+    from headway.tasks.run import Run
 
     run = Run(model=recipes.ALL[recipe]())
     text = dump(run)

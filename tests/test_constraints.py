@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.errors import UsageError
-from headway.kept import lost
 from headway.search import Beam, Constrained, Limits, score_texts
-from headway.search.constraints import allot
-from headway.search.shaping import Banned, Never, NoRepeat
+from headway.search.constrained import allot
+from headway.search.logits_processors import Banned, Never, NoRepeat
+from headway.text.protected_spans import lost
 from headway.text.vocabulary import EOS
 from steppers import Oracle, exhaustive, sources, tiny_model
 

@@ -11,19 +11,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headway.architecture import Design, EncoderDecoderDesign, LanguageModelDesign, TextEncoderDesign, objection
-from headway.models import EncoderDecoder, LanguageModel, Rows
-from headway.numerics.mask import Mask
-from headway.parts.blocks import Place
-from headway.parts.feed_forward import FeedForward
-from headway.parts.kernels import Fused, Linear, Linformer, Mixing, Softmax
-from headway.parts.kernels.linear import feature
-from headway.parts.kernels.scores import Score
-from headway.parts.norms import BatchNorm, Norm
-from headway.parts.positions import NoPositions, Position, Rotary, Sinusoidal
-from headway.parts.residuals import Residual
-from headway.parts.size import Size
-from headway.parts.states import Fixed, Growing, Indexed, State, Sums
+from headway.model.blocks import Place
+from headway.model.design import Design, EncoderDecoderDesign, LanguageModelDesign, TextEncoderDesign, objection
+from headway.model.feed_forward import FeedForward
+from headway.model.kernels import Fused, Linear, Linformer, Mixing, Softmax
+from headway.model.kernels.linear import feature
+from headway.model.kernels.scores import Score
+from headway.model.mask import Mask
+from headway.model.models import EncoderDecoder, LanguageModel, Rows
+from headway.model.norms import BatchNorm, Norm
+from headway.model.positions import NoPositions, Position, Rotary, Sinusoidal
+from headway.model.residuals import Residual
+from headway.model.size import Size
+from headway.model.states import Fixed, Growing, Indexed, State, Sums
 
 SIZE = Size(width=16, heads=4, key_heads=2, head_width=4, longest=12)
 WORDS = 11

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torchcrf import CRF
 
-from headway.classifiers import WordClassifier
-from headway.losses import apart
-from headway.parts.crf import Chain, log_partition, marginals, sequence_score, viterbi
-from headway.parts.heads.tags import CrfHead, TagHead
-from headway.tasks.tagging import TaggingObjective
+from headway.model.classifiers import WordClassifier
+from headway.model.crf import Chain, log_partition, marginals, sequence_score, viterbi
+from headway.model.heads.tags import CrfHead, TagHead
+from headway.model.losses import apart
+from headway.tasks.tagging.task import TaggingObjective
 
 LABELS, WORDS = 4, 5
 LENGTHS = (5, 3, 1, 0)

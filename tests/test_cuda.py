@@ -8,14 +8,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from headway.architecture import EncoderDecoderDesign, LanguageModelDesign
-from headway.models import LanguageModel
-from headway.parts.feed_forward import Relu, Swiglu
-from headway.parts.norms import RMSNorm
-from headway.parts.positions import Learned, TransformerXL
-from headway.parts.residuals import Pre
-from headway.search import Beam, Limits, captured
-from headway.search.captured import CapturedBeam, LeanWriter, MakeWriter, leanest_writer, model_writer
+from headway.engines.cuda import captured_beam
+from headway.engines.cuda.captured_beam import CapturedBeam, LeanWriter, MakeWriter, leanest_writer, model_writer
+from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
+from headway.model.feed_forward import Relu, Swiglu
+from headway.model.models import LanguageModel
+from headway.model.norms import RMSNorm
+from headway.model.positions import Learned, TransformerXL
+from headway.model.residuals import Pre
+from headway.search import Beam, Limits
 from headway.text.vocabulary import EOS, PAD
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -39,7 +40,7 @@ def error(found: torch.Tensor, wanted: torch.Tensor) -> float:
 def test_short_attention_equals_softmax_and_so_do_its_gradients(
     b: int, h: int, t: int, s: int, e: int, causal: bool, padded: bool
 ) -> None:
-    from headway.parts.kernels.short import short_attention
+    from headway.model.kernels.short_sequences import short_attention
 
     torch.manual_seed(0)
     sizes = ((b, t, h, e), (b, s, h, e), (b, s, h, e))
@@ -131,7 +132,7 @@ def test_slopes_with_dropout_in_attention_are_those_of_the_loss(remembered: int)
 
 @pytest.mark.parametrize("pieces", [32_000, 9752, 70])
 def test_one_pass_over_logits(pieces: int) -> None:
-    from headway.search.scanning import scan
+    from headway.engines.cuda.logsumexp_topk import scan
 
     logits = torch.randn(7, pieces, device="cuda", dtype=torch.bfloat16)
     sums, maxima = scan(logits, 3, 64)
@@ -176,12 +177,12 @@ def test_a_lane_goes_to_the_next_sentence_that_waits(monkeypatch: pytest.MonkeyP
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
-    monkeypatch.setattr(captured, "MOST_ROWS", 4 * size)
+    monkeypatch.setattr(captured_beam, "MOST_ROWS", 4 * size)
     search = Beam(size=size, limits=Limits(ratio=1.0, extra=8))
     recorded, source = CapturedBeam(model, search), torch.randint(4, 200, (20, 30))
     for row in range(20):
         source[row, 30 - row :], source[row, 29 - row] = PAD, EOS
-    assert captured.room_for(source, search.limits).extent(search).lanes == 4
+    assert captured_beam.room_for(source, search.limits).extent(search).lanes == 4
     plain = search(model, source.cuda())
     for _ in range(2):  # the second time everything has been used before
         for one, ours in zip(plain, recorded(source), strict=True):

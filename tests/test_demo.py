@@ -14,12 +14,13 @@ import pytest
 import torch
 import typer
 
-from headway import Translation, Translator, config, demo
+from headway import Translation, Translator, config
+from headway.commands import pronunciation
 from headway.commands.demo import demo as command
-from headway.cores import share_cores
-from headway.demo import Places, Said, dictionary, nearest, score, split, write_corpus, write_run
+from headway.commands.pronunciation import Places, Said, dictionary, nearest, score, split, write_corpus, write_run
 from headway.errors import UsageError
-from headway.run import Run
+from headway.openmp import share_cores
+from headway.tasks.run import Run
 
 SOUNDS = {"a": "AE", "b": "B", "d": "D", "e": "EH", "i": "IH", "k": "K", "m": "M", "o": "AA", "s": "S", "t": "T"}
 
@@ -36,7 +37,7 @@ def small_dictionary() -> dict[str, list[str]]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     threads = torch.get_num_threads()
-    monkeypatch.setattr(demo, "dictionary", small_dictionary)
+    monkeypatch.setattr(pronunciation, "dictionary", small_dictionary)
     yield
     torch.set_num_threads(threads)
 
@@ -137,19 +138,19 @@ def test_from_nothing_to_pictures_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(demo, "PICTURED", "dab")
+    monkeypatch.setattr(pronunciation, "PICTURED", "dab")
     out = tmp_path / "the demo"
     command(minutes=0.03, out=out)
     said, told = capsys.readouterr()
     assert re.search(r"Of \d+ words it has never seen:\n  words not right in every sound +\d+\.\d %", said)
-    assert all(word in said for word in demo.MADE_UP)
+    assert all(word in said for word in pronunciation.MADE_UP)
     for name in ("attention", "heads", "curves"):
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert f"headway translate '{out}/model'" in said
     assert "ended at step" in told
 
     steps = re.findall(r"^step (\d+)/", told, re.MULTILINE)[-1]
-    monkeypatch.setattr(demo, "draw", without_matplotlib)
+    monkeypatch.setattr(pronunciation, "draw", without_matplotlib)
     command(minutes=None, out=out)
     said, told = capsys.readouterr()
     assert "No pictures: pictures need matplotlib" in said

@@ -15,14 +15,14 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from headway import recipes
-from headway.anatomy import count_parts, equal_neighbours, module_tree
-from headway.architecture import EncoderDecoderDesign, LanguageModelDesign
 from headway.commands.config import config
 from headway.commands.describe import describe, pair_table
 from headway.config import dump, load
 from headway.errors import DiskError, UsageError
-from headway.parts.positions import Learned
-from headway.run import Run
+from headway.inspection.anatomy import count_parts, equal_neighbours, module_tree
+from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
+from headway.model.positions import Learned
+from headway.tasks.run import Run
 
 DOCS = Path(__file__).parent.parent / "docs" / "model.md"
 SMALL = EncoderDecoderDesign(width=16, heads=2, encoder_layers=3, decoder_layers=2, tie="output")

@@ -19,9 +19,9 @@ import typer.main
 from headway.cli import app
 from headway.data.corpus import Data
 from headway.recipes import tiny
-from headway.run import Run
+from headway.runs.trainer import Trainer
+from headway.tasks.run import Run
 from headway.text.tokenizer import Characters
-from headway.trainer import Trainer
 from headway.training.ranks import Ranks
 from headway.training.settings import Training
 from headway.training.signals import StopRequest
@@ -100,7 +100,7 @@ def test_the_readme_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_part_in_contributing_is_the_real_one() -> None:
-    real = (ROOT / "src/headway/parts/positions/rotary.py").read_text(encoding="utf-8")
+    real = (ROOT / "src/headway/model/positions/rotary.py").read_text(encoding="utf-8")
     quoted = [block.code for block in blocks(ROOT / "CONTRIBUTING.md")]
     assert quoted
     assert all(code in real for code in quoted)

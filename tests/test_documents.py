@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.serve import shelf as shelves
+from headway.serve import result_files as shelves
 from headway.serve.documents import FORMATS, Document, open_document, suffix_of
 from headway.serve.docx import Docx
+from headway.serve.plain_text import Prose
 from headway.serve.problems import Problem
-from headway.serve.prose import Prose
-from headway.serve.shelf import Shelf
+from headway.serve.result_files import Shelf
 from headway.serve.subtitles import Subtitles
 
 SRT = (

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headway.parts.embedding import Embedding, PairedEmbedding
+from headway.model.embedding import Embedding, PairedEmbedding
 from headway.text.vocabulary import PAD
 
 WORDS = 17

@@ -19,24 +19,25 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headway.architecture import EncoderDecoderDesign, LanguageModelDesign
-from headway.engines import Engine, Unavailable, build, choose, spread, translate_all
-from headway.engines.ctranslate2 import CTranslate2Engine
-from headway.engines.native import NativeEngine
-from headway.engines.packing import objection
+from headway.data.padding import pad_rows
+from headway.engines import Engine, Unavailable, choose, spread, translate_all
+from headway.engines.ctranslate2.engine import CTranslate2Engine
+from headway.engines.native import build
+from headway.engines.native.engine import NativeEngine
+from headway.engines.native.weights import objection
 from headway.engines.pytorch import TorchEngine
 from headway.errors import UsageError
-from headway.models import EncoderDecoder
-from headway.parts.feed_forward import Gelu, Relu, Swiglu, Swish
-from headway.parts.kernels import Fused, Linear, Linformer, Softmax
-from headway.parts.kernels.scores import Additive, Cosine, Dot
-from headway.parts.norms import BatchNorm, RMSNorm
-from headway.parts.positions import Alibi, Bucketed, Learned, NoPositions, Rotary, Tener, TransformerXL
-from headway.parts.residuals import DeepNorm, Pre, ReZero, Sandwich
+from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
+from headway.model.feed_forward import Gelu, Relu, Swiglu, Swish
+from headway.model.kernels import Fused, Linear, Linformer, Softmax
+from headway.model.kernels.scores import Additive, Cosine, Dot
+from headway.model.models import EncoderDecoder
+from headway.model.norms import BatchNorm, RMSNorm
+from headway.model.positions import Alibi, Bucketed, Learned, NoPositions, Rotary, Tener, TransformerXL
+from headway.model.residuals import DeepNorm, Pre, ReZero, Sandwich
 from headway.search import Beam, Greedy, Hypothesis, Limits, Sample
-from headway.search.shaping import Never, Prefix
+from headway.search.logits_processors import Never, Prefix
 from headway.text.vocabulary import BOS, EOS, PAD
-from headway.translating import pad_rows
 
 WORDS = 83
 SHORT = Limits(ratio=1.0, extra=5, longest=12)

@@ -16,7 +16,7 @@ import typer.main
 from headway import config
 from headway.cli import app
 from headway.data.corpus import Data
-from headway.run import Run
+from headway.tasks.run import Run
 from headway.text.trees import read_tree
 
 ROOT = Path(__file__).parent.parent

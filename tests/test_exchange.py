@@ -16,7 +16,6 @@ import torch
 
 from exchanged import OTHERS, PIECES, SMALL, publish, trained
 from headway import recipes
-from headway.architecture import EncoderDecoderDesign, TextEncoderDesign
 from headway.commands.export import export
 from headway.errors import RefusedError, UsageError
 from headway.exchange import exports
@@ -26,26 +25,18 @@ from headway.exchange.ctranslate2 import UNKNOWN, check_ctranslate2, convert, di
 from headway.exchange.destination import MARK
 from headway.exchange.exports import choose_languages, export_model
 from headway.exchange.folders import check_hub_folder, model_of, write_hub_folder
-from headway.exchange.folding import with_plain_attention
 from headway.exchange.layout import activation_name
 from headway.exchange.marian import check_marian
 from headway.exchange.onnx import check_onnx_design
 from headway.exchange.samples import probes, sample_sentences
 from headway.exchange.trained import Trained, read_trained
-from headway.parts.feed_forward import FeedForward, Gelu, Swiglu, Swish
-from headway.parts.kernels import Fused, Linear, Mixing, Softmax
-from headway.parts.norms import BatchNorm, LayerNorm, Norm, RMSNorm
-from headway.parts.positions import (
-    Alibi,
-    Bucketed,
-    Learned,
-    NoPositions,
-    Position,
-    Rotary,
-    Sinusoidal,
-    TransformerXL,
-)
-from headway.parts.residuals import DeepNorm, Pre, Residual, ReZero, Sandwich
+from headway.model.design import EncoderDecoderDesign, TextEncoderDesign
+from headway.model.feed_forward import FeedForward, Gelu, Swiglu, Swish
+from headway.model.kernels import Fused, Linear, Mixing, Softmax
+from headway.model.norms import BatchNorm, LayerNorm, Norm, RMSNorm
+from headway.model.plain_design import with_plain_attention
+from headway.model.positions import Alibi, Bucketed, Learned, NoPositions, Position, Rotary, Sinusoidal, TransformerXL
+from headway.model.residuals import DeepNorm, Pre, Residual, ReZero, Sandwich
 from headway.text.tokenizer import Characters, Subword
 from headway.text.vocabulary import EOS
 from texts import BPE, sentences

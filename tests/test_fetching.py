@@ -18,9 +18,9 @@ import pytest
 from headway import cli, config
 from headway.data.archives import ALWAYS_ALLOWED
 from headway.data.catalogue import LISTED, Catalogue, Download, Entry, Text, read
-from headway.downloads import Patience
+from headway.data.fetch import SUMS, Fetched, Trust, fetch
+from headway.data.http import Patience
 from headway.errors import DiskError, HeadwayError, RefusedError, UsageError
-from headway.fetching import SUMS, Fetched, Trust, fetch
 
 ENGLISH = "".join(f"sentence number {i}\n" for i in range(20_000)).encode()
 GERMAN = "".join(f"Satz Nummer {i}\n" for i in range(20_000)).encode()
@@ -304,7 +304,7 @@ def test_a_server_that_never_answers(shelf: Shelf, tmp_path: Path) -> None:
 
 def test_a_disk_that_is_nearly_full(shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type("Usage", (), {"free": 1000})
-    monkeypatch.setattr("headway.training.files.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("headway.storage.files.shutil.disk_usage", lambda _: usage)
     with pytest.raises(DiskError, match="1,000 are free"):
         get(plain(shelf), tmp_path)
 

@@ -19,12 +19,12 @@ import pytest
 import safetensors.torch
 import torch
 
-from headway import folder as model_folder
-from headway.card import CardFacts, DataFile, Score, card
 from headway.errors import DiskError, UsageError
-from headway.folder import check_tensors, read_model, write_model
-from headway.training import files
-from headway.training.lock import Lock
+from headway.storage import files
+from headway.storage import folder as model_folder
+from headway.storage.card import CardFacts, DataFile, Score, card
+from headway.storage.folder import check_tensors, read_model, write_model
+from headway.storage.lock import Lock
 
 
 def publish(folder: Path, value: float, tokenizer: str = "joint.model") -> None:

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from headway.architecture import LanguageModelDesign
 from headway.commands.predict import predict
 from headway.errors import UsageError
-from headway.models import LanguageModel
-from headway.parts.feed_forward import Relu
-from headway.parts.positions import Learned, Rotary, TransformerXL
+from headway.model.design import LanguageModelDesign
+from headway.model.feed_forward import Relu
+from headway.model.models import LanguageModel
+from headway.model.positions import Learned, Rotary, TransformerXL
 from headway.search import Beam, Greedy, Limits, Sample
-from headway.search.continuing import Continuing, OverLines
-from headway.tasks.generation import Generator, Manner
+from headway.search.prompting import Continuing, OverLines
+from headway.tasks.language_model.generation import Generator, Manner
 from headway.text.tokenizer import Characters, Subword, Tokenizer, Words
 from headway.text.vocabulary import BOS, EOS
 from texts import sentences

@@ -24,9 +24,9 @@ from headway.exchange.exports import export_model
 from headway.exchange.imports import import_model
 from headway.exchange.trained import read_trained
 from headway.exchange.vocabularies import cut_like
-from headway.folder import read_model
-from headway.models import LanguageModel
+from headway.model.models import LanguageModel
 from headway.search import Limits
+from headway.storage.folder import read_model
 from headway.text import spm
 from headway.text.hub import HubPieces
 from headway.text.tokenizer import load

@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from headway.architecture import EncoderDecoderDesign, LanguageModelDesign, TextEncoderDesign
 from headway.errors import UsageError
-from headway.inspect import ablate, attention_layers, record
-from headway.models import EncoderDecoder
-from headway.parts.attention import Attention
-from headway.parts.kernels import Fused, Linear, Linformer, Softmax
-from headway.parts.kernels.scores import Additive, Cosine
-from headway.parts.positions import Rotary, Sinusoidal, TransformerXL
+from headway.model.attention import Attention
+from headway.model.design import EncoderDecoderDesign, LanguageModelDesign, TextEncoderDesign
+from headway.model.hooks import ablate, attention_layers, record
+from headway.model.kernels import Fused, Linear, Linformer, Softmax
+from headway.model.kernels.scores import Additive, Cosine
+from headway.model.models import EncoderDecoder
+from headway.model.positions import Rotary, Sinusoidal, TransformerXL
 
 EXACT = {torch.float64: 1e-12, torch.float32: 1e-5}
 WORDS, LAYERS, HEADS = 13, 2, 4

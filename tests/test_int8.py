@@ -15,16 +15,16 @@ from torch import Tensor
 
 from exchanged import SMALL, publish, trained
 from headway import Translator
-from headway.architecture import EncoderDecoderDesign
 from headway.commands.describe import sizes_in
 from headway.commands.export import export
-from headway.engines.packing import pack
+from headway.engines.native.weights import pack
 from headway.errors import RefusedError, UsageError
 from headway.exchange.exports import export_model
-from headway.folder import read_model
-from headway.numerics.int8 import SCALE, quantise, quantised, restore, restored
-from headway.parts.positions import Learned
-from headway.training.tensors import load
+from headway.model.design import EncoderDecoderDesign
+from headway.model.positions import Learned
+from headway.storage.folder import read_model
+from headway.storage.int8 import SCALE, quantise, quantised, restore, restored
+from headway.storage.tensors import load
 from texts import sentences
 
 FACTORS = st.sampled_from([1.0, 0.125, 64**-0.5 * 1.7, 40**-0.5, 3.0])

@@ -12,10 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headway import Translator
+from headway.data.glossary import Glossary
 from headway.errors import UsageError
-from headway.glossary import Glossary
-from headway.kept import Span, compiled, hidden, lost, phrases_of, pieces, seam, spans_of, unbroken
 from headway.search import Limits
+from headway.text.protected_spans import Span, compiled, hidden, lost, phrases_of, pieces, seam, spans_of, unbroken
 from headway.text.sentences import sentences
 from headway.text.tokenizer import Characters, Subword, Tokenizer, Words
 from models import TEXT, random_folder

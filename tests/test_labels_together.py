@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 import annotations
 from headway.cli import app
 from headway.errors import UsageError
-from headway.parts.crf import sequence_score
-from headway.predictors import open_model, open_together
-from headway.tasks.classifier import Classifier
-from headway.tasks.tagger import Tagger
+from headway.model.crf import sequence_score
+from headway.tasks.classification.classifier import Classifier
+from headway.tasks.predictors import open_model, open_together
+from headway.tasks.tagging.tagger import Tagger
 from trades import toy_folders
 
 TAGGING, CLASSES, MANY = {"kind": "tagging"}, {"kind": "classification"}, {"kind": "classification", "many": True}

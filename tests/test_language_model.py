@@ -17,21 +17,21 @@ from typer.testing import CliRunner
 
 import corpora
 from headway import config
-from headway.architecture import LanguageModelDesign
 from headway.cli import app
 from headway.errors import UsageError
-from headway.metrics.perplexity import remembered, strided
-from headway.models import LanguageModel
-from headway.predictors import open_model
-from headway.run import Run
-from headway.tasks.generation import Manner
-from headway.tasks.language_model import LanguageModelling, LanguageModelTask, check_design
-from headway.tasks.language_predictor import LanguagePredictor
-from headway.trainer import Trainer
+from headway.model.design import LanguageModelDesign
+from headway.model.models import LanguageModel
+from headway.runs.trainer import Trainer
+from headway.tasks.language_model.generation import Manner
+from headway.tasks.language_model.perplexity import remembered, strided
+from headway.tasks.language_model.predictor import LanguagePredictor
+from headway.tasks.language_model.task import LanguageModelling, LanguageModelTask, check_design
+from headway.tasks.predictors import open_model
+from headway.tasks.run import Run
 from headway.training.events import Event, Saved
 from headway.training.ranks import Ranks
-from headway.training.rehearsal import rehearse
 from headway.training.signals import StopRequest
+from headway.training.timing import rehearse
 
 TINY: dict[str, Any] = {
     "task": {"kind": "language_model", "segment": 12},

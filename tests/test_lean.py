@@ -14,19 +14,20 @@ import numpy as np
 import pytest
 import torch
 
-from headway.architecture import EncoderDecoderDesign
-from headway.models import EncoderDecoder
-from headway.parts.feed_forward import Gelu, Relu, Swiglu
-from headway.parts.kernels import Softmax, gathering
-from headway.parts.norms import RMSNorm
-from headway.parts.positions import Learned, Rotary
-from headway.parts.residuals import DeepNorm, Pre, Sandwich
-from headway.search import Beam, Limits, captured, lean
-from headway.search.trellis import Extent, Trellis, walk
+from headway.engines.cuda import captured_beam, fused_decoder
+from headway.engines.cuda.beam_buffers import Extent, Trellis, walk
+from headway.model.design import EncoderDecoderDesign
+from headway.model.feed_forward import Gelu, Relu, Swiglu
+from headway.model.kernels import Softmax, indexed_attention
+from headway.model.models import EncoderDecoder
+from headway.model.norms import RMSNorm
+from headway.model.positions import Learned, Rotary
+from headway.model.residuals import DeepNorm, Pre, Sandwich
+from headway.search import Beam, Limits
 from headway.text.vocabulary import EOS
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-RUNS = lean.settle is not None and (torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1")
+RUNS = fused_decoder.settle is not None and (torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1")
 kernels = pytest.mark.skipif(not RUNS, reason="needs Triton, and a CUDA device or its interpreter")
 
 PLAIN = EncoderDecoderDesign(width=32, heads=2, encoder_layers=1, decoder_layers=2, feed_forward=Relu(width=64))
@@ -56,7 +57,7 @@ def sources(rows: int, length: int, pieces: int = 150) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", DESIGNS)
 def test_ordinary_parts_are_lean(name: str) -> None:
-    assert lean.objection(DESIGNS[name].build(50)) is None
+    assert fused_decoder.objection(DESIGNS[name].build(50)) is None
 
 
 @pytest.mark.parametrize(
@@ -69,23 +70,23 @@ def test_ordinary_parts_are_lean(name: str) -> None:
     ],
 )
 def test_other_parts_are_not(change: dict[str, Any], reason: str) -> None:
-    assert reason in (lean.objection(replace(PLAIN, **change).build(50)) or "")
+    assert reason in (fused_decoder.objection(replace(PLAIN, **change).build(50)) or "")
 
 
 def test_without_a_card_the_model_writes_itself() -> None:
     model = PLAIN.build(50)
-    assert not lean.LeanWriter.can(model, 2)
-    assert isinstance(captured.leanest_writer(model, Extent(1, 2, 1, 16, 1)), captured.ModelWriter)
+    assert not fused_decoder.LeanWriter.can(model, 2)
+    assert isinstance(captured_beam.leanest_writer(model, Extent(1, 2, 1, 16, 1)), captured_beam.ModelWriter)
 
 
 def test_norms_follow_the_sublayer_above() -> None:
     model = DESIGNS["pre"].build(50)
-    layers = list(lean.blocks(model))
-    norms = [each.norm for each in lean.joins(model)]
+    layers = list(fused_decoder.blocks(model))
+    norms = [each.norm for each in fused_decoder.joins(model)]
     assert norms[0] is layers[0].around_self.norm
     assert norms[3] is layers[1].around_self.norm
     assert norms[-1] is model.decoder.last_norm
-    deep = lean.joins(DEEP.build(50))
+    deep = fused_decoder.joins(DEEP.build(50))
     assert deep[0].norm is None and deep[1].weight == pytest.approx(6**0.25)
 
 
@@ -115,7 +116,7 @@ def mixed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> to
 @pytest.mark.parametrize(("kind", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
 @pytest.mark.parametrize("width", [64, 40])  # heads of any width may be asked for
 def test_slot_attention_follows_the_index(width: int, kind: torch.dtype, bound: float) -> None:
-    from headway.parts.kernels.slots import slot_attention
+    from headway.model.kernels.indexed_keys import slot_attention
 
     torch.manual_seed(0)
     n, h, s = 6, 3, 48
@@ -123,7 +124,7 @@ def test_slot_attention_follows_the_index(width: int, kind: torch.dtype, bound: 
     k, v = (torch.randn(n, h, s, width, device=DEVICE, dtype=kind) for _ in range(2))
     origin = torch.randint(0, n, (n, s), device=DEVICE)
     for start in (torch.tensor([[5]], device=DEVICE), torch.randint(0, s, (n, 1), device=DEVICE)):
-        wanted = gathering.slot_attention(q.double(), k.double(), v.double(), start, origin, 0.125)
+        wanted = indexed_attention.slot_attention(q.double(), k.double(), v.double(), start, origin, 0.125)
         found = slot_attention(q, k, v, start, origin, 0.125).double()
         assert float((found - wanted).norm() / wanted.norm()) < bound
 
@@ -131,7 +132,7 @@ def test_slot_attention_follows_the_index(width: int, kind: torch.dtype, bound: 
 @kernels
 @pytest.mark.parametrize(("beam", "groups"), [(1, 1), (3, 1), (2, 2)])
 def test_own_attention_writes_and_looks_back(beam: int, groups: int) -> None:
-    assert lean.own_attention is not None
+    assert fused_decoder.own_attention is not None
     heads, width, room, sentences = 4, 16, 48, 2
     rows, key_heads = sentences * beam, heads // groups
     qkv = torch.randn(rows, (heads + 2 * key_heads) * width, device=DEVICE)
@@ -139,7 +140,7 @@ def test_own_attention_writes_and_looks_back(beam: int, groups: int) -> None:
     origin = torch.randint(0, beam, (2, rows, room), dtype=torch.int32, device=DEVICE)
     owner, steps = (torch.tensor(x, dtype=torch.int32, device=DEVICE) for x in ([2, 0], [0, 9, 37]))
     before = cache.clone()
-    found = lean.own_attention(qkv, cache, origin, owner, steps, heads, 0.3)
+    found = fused_decoder.own_attention(qkv, cache, origin, owner, steps, heads, 0.3)
     for row in range(rows):
         t, first = int(steps[owner[row // beam]]), row // beam * beam
         q, k_new, v_new = qkv[row].view(-1, width).split([heads, key_heads, key_heads])
@@ -156,7 +157,7 @@ def test_own_attention_writes_and_looks_back(beam: int, groups: int) -> None:
 @kernels
 @pytest.mark.parametrize(("beam", "length", "groups"), [(1, 16, 1), (3, 80, 1), (8, 48, 2)])
 def test_source_attention_skips_padding(beam: int, length: int, groups: int) -> None:
-    assert lean.source_attention is not None
+    assert fused_decoder.source_attention is not None
     heads, width, sentences = 4, 16, 2
     key_heads = heads // groups
     q = torch.randn(sentences * beam, heads * width, device=DEVICE)
@@ -164,7 +165,7 @@ def test_source_attention_skips_padding(beam: int, length: int, groups: int) -> 
     lengths = torch.tensor([9, length, 5], device=DEVICE)
     owner = torch.tensor([1, 2], dtype=torch.int32, device=DEVICE)
     real = torch.arange(length, device=DEVICE)[None] < lengths[:, None]
-    found = lean.source_attention(q, keys, real, owner, heads, 0.3)
+    found = fused_decoder.source_attention(q, keys, real, owner, heads, 0.3)
     for row in range(len(q)):
         b = int(owner[row // beam])
         k, v = keys[b, : int(lengths[b])].unflatten(1, (2, key_heads, width)).unbind(1)
@@ -174,7 +175,7 @@ def test_source_attention_skips_padding(beam: int, length: int, groups: int) -> 
 @kernels
 def test_settling_gives_the_choices_of_the_reference() -> None:
     """Step by step from the same logits, ties and ends among them."""
-    assert lean.settle is not None
+    assert fused_decoder.settle is not None
     for size, keep, alpha, patience in ((1, 1, 0.6, None), (3, 2, 1.0, None), (4, 4, 0.0, 1.0), (8, 3, 0.6, None)):
         search = Beam(size=size, n_best=keep, alpha=alpha, patience=patience)
         extent = Extent(3, size, keep, 16, 3)
@@ -188,7 +189,7 @@ def test_settling_gives_the_choices_of_the_reference() -> None:
             logits = 2 * torch.randn(3 * size, 200, device=DEVICE)
             logits[:, EOS] += 3
             going = theirs.done == 0
-            lean.settle(logits, ours, origin, search.enough)
+            fused_decoder.settle(logits, ours, origin, search.enough)
             parents = theirs.advance(logits, search).long()
             wide = torch.cat([read, torch.arange(size, device=DEVICE).expand(3, size)[..., None]], dim=2)
             read = wide.gather(1, parents[..., None].expand(-1, -1, step + 1))
@@ -207,7 +208,7 @@ def test_settling_gives_the_choices_of_the_reference() -> None:
 
 @kernels
 def test_ties_go_to_the_lower_row_and_piece() -> None:
-    assert lean.settle is not None
+    assert fused_decoder.settle is not None
     size, pieces, search = 4, 200, Beam(size=4)
     trellis = Trellis(Extent(1, size, 1, 16, 1), DEVICE)
     trellis.open(torch.tensor([9]), search)
@@ -215,13 +216,13 @@ def test_ties_go_to_the_lower_row_and_piece() -> None:
     logits = torch.randint(0, 3, (1, pieces), device=DEVICE).float()
     logits[:, : EOS + 1] = 0
     logits[:, 20::40] = 5
-    lean.settle(logits.repeat(size, 1), trellis, torch.zeros(2, size, 16, dtype=torch.int32, device=DEVICE), 9)
+    fused_decoder.settle(logits.repeat(size, 1), trellis, torch.zeros(2, size, 16, dtype=torch.int32, device=DEVICE), 9)
     assert trellis.last.tolist() == [[20, 60, 100, 140]]
     assert trellis.log[0, 1].tolist() == [[0, 0, 0, 0]]
     trellis.open(torch.tensor([9]), search)
     trellis.totals.zero_()
     logits[:, 60::40] = 0
-    lean.settle(logits.repeat(size, 1), trellis, torch.zeros(2, size, 16, dtype=torch.int32, device=DEVICE), 9)
+    fused_decoder.settle(logits.repeat(size, 1), trellis, torch.zeros(2, size, 16, dtype=torch.int32, device=DEVICE), 9)
     assert trellis.last.tolist() == [[20, 20, 20, 20]]
     assert trellis.log[0, 1].tolist() == [[0, 1, 2, 3]]
 
@@ -246,10 +247,10 @@ def test_lean_search_equals_the_ordinary_one(name: str, size: int, lanes: int) -
     model = build(DESIGNS[name])
     search = Beam(size=size, n_best=min(2, size), limits=Limits(ratio=1.0, extra=4))
     source = sources(3, 8)
-    shape = captured.room_for(source, search.limits)
+    shape = captured_beam.room_for(source, search.limits)
     with torch.inference_mode():
-        writer = lean.LeanWriter(model, shape.extent(search)._replace(lanes=lanes))
-        recording = captured.Recording.make(writer, search, shape.source, DEVICE)
+        writer = fused_decoder.LeanWriter(model, shape.extent(search)._replace(lanes=lanes))
+        recording = captured_beam.Recording.make(writer, search, shape.source, DEVICE)
         recording.reading, recording.writing = Play(recording.read), Play(recording.write)
         found = recording.run(source).hypotheses(len(source))
     for plain, ours in zip(search(model, source.to(DEVICE)), found, strict=True):

@@ -14,22 +14,22 @@ import torch
 from torch import Tensor
 
 from headway import config
-from headway.api import Translator
 from headway.errors import UsageError
-from headway.inspect import attention_layers
-from headway.looking.attribution import reading_vectors
-from headway.looking.reading import read
-from headway.looking.request import EVERYTHING, Edit, Head, TooLongError, TraceRequest
-from headway.looking.trace import trace
-from headway.looking.translated import differing
-from headway.packed import unpack
-from headway.parts.feed_forward import Gelu, Swiglu
-from headway.parts.kernels import Linear, Linformer, Softmax
-from headway.parts.kernels.scores import Additive, Cosine
-from headway.parts.norms import BatchNorm, RMSNorm
-from headway.parts.positions import Alibi, Bucketed, Learned, NoPositions, Rotary, TransformerXL
-from headway.parts.residuals import DeepNorm, Pre, ReZero, Sandwich
+from headway.inspection.attribution import reading_vectors
+from headway.inspection.forward_pass import read
+from headway.inspection.trace_request import EVERYTHING, Edit, Head, TooLongError, TraceRequest
+from headway.model.feed_forward import Gelu, Swiglu
+from headway.model.hooks import attention_layers
+from headway.model.kernels import Linear, Linformer, Softmax
+from headway.model.kernels.scores import Additive, Cosine
+from headway.model.norms import BatchNorm, RMSNorm
+from headway.model.positions import Alibi, Bucketed, Learned, NoPositions, Rotary, TransformerXL
+from headway.model.residuals import DeepNorm, Pre, ReZero, Sandwich
 from headway.search import score_texts
+from headway.storage.byte_tables import unpack
+from headway.tasks.trace import trace
+from headway.tasks.translation.trace import differing
+from headway.tasks.translation.translator import Translator
 from headway.text.vocabulary import BOS, EOS
 from looked import SENTENCE, made
 

@@ -15,19 +15,19 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from headway.api import Translator
 from headway.commands.look import look
 from headway.commands.translate import translate
 from headway.errors import UsageError
-from headway.looking.document import document
-from headway.looking.embeddings import neighbourhood, principal_map, spell, tsne_map
-from headway.looking.request import EVERYTHING, TraceRequest
-from headway.looking.saved import read_trace, save_trace
-from headway.looking.terminal import drawn
-from headway.looking.trace import trace
-from headway.looking.words import word_alignment
+from headway.inspection.console import drawn
+from headway.inspection.embeddings import neighbourhood, principal_map, spell, tsne_map
+from headway.inspection.trace_files import read_trace, save_trace
+from headway.inspection.trace_page import document
+from headway.inspection.trace_request import EVERYTHING, TraceRequest
+from headway.inspection.words import word_alignment
+from headway.tasks.trace import trace
+from headway.tasks.translation.result import Translation
+from headway.tasks.translation.translator import Translator
 from headway.text.tokenizer import Words
-from headway.translation import Translation
 from looked import SENTENCE, made
 from models import random_folder
 

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from headway.commands.heads import heads
 from headway.errors import UsageError
-from headway.inspect import attention_layers
-from headway.looking.heads import Habits, average, habits, rarity
-from headway.looking.pairs import Pairs
-from headway.looking.survey import measures, survey
+from headway.inspection.heads import Habits, average, habits, rarity
+from headway.model.hooks import attention_layers
+from headway.tasks.translation.ablation_pairs import Pairs
+from headway.tasks.translation.head_survey import measures, survey
 from headway.text.vocabulary import EOS
 from looked import made, pieces
 from models import TEXT, random_folder

@@ -16,16 +16,16 @@ from typer.testing import CliRunner
 
 from headway.cli import app
 from headway.errors import UsageError
-from headway.looking.drawing import DRAWINGS
-from headway.looking.request import EVERYTHING, Edit, Head, TooLongError, TraceRequest
-from headway.looking.saved import KINDS, read_trace
-from headway.looking.trace import trace
-from headway.metrics.perplexity import remembered, strided
-from headway.packed import unpack
-from headway.predictors import open_model
-from headway.tasks.classifier import Classifier
-from headway.tasks.language_predictor import LanguagePredictor
-from headway.tasks.tagger import Tagger
+from headway.inspection.trace_files import KINDS, read_trace
+from headway.inspection.trace_request import EVERYTHING, Edit, Head, TooLongError, TraceRequest
+from headway.storage.byte_tables import unpack
+from headway.tasks.classification.classifier import Classifier
+from headway.tasks.drawing import DRAWINGS
+from headway.tasks.language_model.perplexity import remembered, strided
+from headway.tasks.language_model.predictor import LanguagePredictor
+from headway.tasks.predictors import open_model
+from headway.tasks.tagging.tagger import Tagger
+from headway.tasks.trace import trace
 from headway.text.vocabulary import BOS, EOS
 from serving import DeskWorker, Local, ask, local
 from trades import TEXTS, toy_folders

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headway import losses
-from headway.losses import Loss, chunked, label_smoothed
+from headway.model import losses
+from headway.model.losses import Loss, chunked, label_smoothed
+from headway.storage.weights import Weights
 from headway.text.vocabulary import PAD
 from headway.training.averaging import Exponential, Last, NoAveraging, Tail
-from headway.training.guard import PATIENCE, WINDOW, Guard
+from headway.training.divergence import PATIENCE, WINDOW, Guard
 from headway.training.optimiser import Adam, AdamW, Update, moments, restore_moments, set_rate
 from headway.training.schedules import Constant, Cosine, InverseRoot, Noam, settled
-from headway.training.weights import Weights
 
 KINDS = {torch.float64: 1e-12, torch.float32: 2e-5}
 ROWS, TIME, WIDTH, VOCABULARY = 3, 7, 16, 40

@@ -24,10 +24,10 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from headway.errors import UsageError
-from headway.metrics import choose, distance, edit_distances, measure, measures, paired_bootstrap, sentence_chrf
+from headway.metrics import catalogue, choose, distance, edit_distances, measure, paired_bootstrap, sentence_chrf
 from headway.metrics.bootstrap import PICKS, affordable, seeded
+from headway.metrics.catalogue import MEASURES, bleu_tokenizer
 from headway.metrics.comet import comet
-from headway.metrics.measures import MEASURES, bleu_tokenizer
 from headway.metrics.slices import by_length, count_words, kept, negation, numbers, rare, where
 
 WORDS = ("the", "a", "dog", "cat", "house", "Tree", "sees", "eats", ".", ",", "red", "old", "never", "12", "3.5", "and")
@@ -85,9 +85,9 @@ def test_tokenizer_follows_the_language(language: str, tokenizer: str) -> None:
 
 
 def test_japanese_uses_mecab_only_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measures, "find_spec", lambda _: None)
+    monkeypatch.setattr(catalogue, "find_spec", lambda _: None)
     assert (bleu_tokenizer("ja"), bleu_tokenizer("ko")) == ("char", "13a")
-    monkeypatch.setattr(measures, "find_spec", lambda name: name)
+    monkeypatch.setattr(catalogue, "find_spec", lambda name: name)
     assert (bleu_tokenizer("ja"), bleu_tokenizer("ko")) == ("ja-mecab", "ko-mecab")
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from headway import config
-from headway.architecture import EncoderDecoderDesign
+from headway.model.design import EncoderDecoderDesign
 from headway.training.muon import matrices, orthogonal
 from headway.training.optimiser import Muon, Update, moments, restore_moments, set_rate
 from headway.training.settings import Training

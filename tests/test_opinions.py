@@ -15,7 +15,7 @@ from headway.errors import UsageError
 from headway.search import Beam, Ensemble, Greedy, Hypothesis, Limits, Record, score, score_texts
 from headway.search.base import length_weight
 from headway.search.coverage import coverage_penalty, prefer_covered
-from headway.search.mbr import chrf, least_risk
+from headway.search.minimum_bayes_risk import chrf, least_risk
 from headway.text.vocabulary import EOS, PAD
 from steppers import sources, tiny_model
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headway.data import bucketing
 from headway.data import order as orders
-from headway.data import packing
+from headway.data.bucketing import Bounded, Exact, Lengths, Plan
 from headway.data.order import Cursor, Order, permute
-from headway.data.packing import Bounded, Exact, Lengths, Plan
 
 # ---------------------------------------------------------------- permutation
 
@@ -235,7 +235,7 @@ def test_batches_are_shuffled_and_made_anew_with_other_random_numbers() -> None:
 
 def test_levels_are_the_best_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Against all ways to cut few values, tried one by one."""
-    monkeypatch.setattr(packing, "LEVELS", 3)
+    monkeypatch.setattr(bucketing, "LEVELS", 3)
     rng = np.random.default_rng(0)
     for _ in range(20):
         longer = rng.integers(1, 9, 30)
@@ -244,6 +244,6 @@ def test_levels_are_the_best_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
             return sum(min(level for level in (*levels, longer.max()) if level >= x) for x in longer.tolist())
 
         best = min(waste(levels) for levels in product(range(1, 9), repeat=2))
-        chosen = packing._choose_levels(longer)
+        chosen = bucketing._choose_levels(longer)
         assert len(chosen) <= 3
         assert waste(tuple(chosen.tolist())) == best

@@ -23,11 +23,11 @@ from playwright.sync_api import (
 )
 
 from browsing import PATIENCE, PAYLOADS, Backend, browser_path, everything, hostile_trace, poisoned, serving
-from headway.looking.document import document
-from headway.looking.request import EVERYTHING, TraceRequest
-from headway.looking.trace import trace
-from headway.predictors import open_model
-from headway.serve.plain import filled
+from headway.inspection.trace_page import document
+from headway.inspection.trace_request import EVERYTHING, TraceRequest
+from headway.serve.plain_page import filled
+from headway.tasks.predictors import open_model
+from headway.tasks.trace import trace
 from models import random_folder
 from serving import running
 from trades import TEXTS, toy_folders
@@ -176,7 +176,9 @@ def test_a_text_too_long_to_look_at_is_still_translated(page: Page, watched: Wat
 def test_without_scripts_the_form_translates(browser: Browser) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.set_content(filled((files("headway") / "page" / "index.html").read_text(), "<b>\n&amp;", "</output><b>"))
+    page.set_content(
+        filled((files("headway") / "serve" / "page" / "index.html").read_text(), "<b>\n&amp;", "</output><b>")
+    )
     assert page.locator("#q").input_value() == "<b>\n&amp;"
     expect(page.locator("#result")).to_have_text("</output><b>")
     expect(page.get_by_role("button", name="Translate", exact=True)).to_be_visible()

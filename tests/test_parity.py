@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from headway import recipes
-from headway.architecture import Design, EncoderDecoderDesign, LanguageModelDesign
 from headway.errors import UsageError
 from headway.exchange.huggingface import (
     from_gpt2,
@@ -23,17 +22,18 @@ from headway.exchange.huggingface import (
     to_llama,
     to_marian,
 )
-from headway.numerics.mask import Mask
-from headway.parts.attention import Attention
-from headway.parts.blocks import BlockState, Place, Source
-from headway.parts.feed_forward import Gelu, Relu, Swiglu, Swish
-from headway.parts.kernels import Fused
-from headway.parts.norms import RMSNorm
-from headway.parts.positions import Alibi, Learned, Rotary, Tener, TransformerXL
-from headway.parts.positions.bucketed import bucket
-from headway.parts.residuals import Post, Pre
-from headway.parts.size import Size
-from headway.parts.states import State
+from headway.model.attention import Attention
+from headway.model.blocks import BlockState, Place, Source
+from headway.model.design import Design, EncoderDecoderDesign, LanguageModelDesign
+from headway.model.feed_forward import Gelu, Relu, Swiglu, Swish
+from headway.model.kernels import Fused
+from headway.model.mask import Mask
+from headway.model.norms import RMSNorm
+from headway.model.positions import Alibi, Learned, Rotary, Tener, TransformerXL
+from headway.model.positions.bucketed import bucket
+from headway.model.residuals import Post, Pre
+from headway.model.size import Size
+from headway.model.states import State
 
 WORDS = 23
 

@@ -11,15 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from headway.architecture import LanguageModelDesign
 from headway.data.documents import Amounts
-from headway.metrics.perplexity import Perplexity, nats, remembered, strided, windows
-from headway.models import LanguageModel
-from headway.parts.feed_forward import Relu
-from headway.parts.positions import Learned, Rotary, TransformerXL
-from headway.tasks.reading import Lesson, Reading, Remembering
+from headway.model.design import LanguageModelDesign
+from headway.model.feed_forward import Relu
+from headway.model.models import LanguageModel
+from headway.model.positions import Learned, Rotary, TransformerXL
+from headway.tasks.language_model.next_token import Lesson, Reading, Remembering
+from headway.tasks.language_model.perplexity import Perplexity, nats, remembered, strided, windows
 from headway.text.vocabulary import BOS, EOS, PAD, UNK
-from headway.training.carried import carried_by, untouched
+from headway.training.recurrent_state import carried_by, untouched
 
 PIECES = 23
 

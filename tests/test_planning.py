@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway import config
-from headway.architecture import EncoderDecoderDesign
-from headway.planning import CPU_TIERS, GPU_TIERS, RISING, RISING_ON_GPU, merge, propose, propose_encoder
-from headway.request import flat, nested
-from headway.run import Run
-from headway.tasks.language_model import proposal
+from headway.model.design import EncoderDecoderDesign
+from headway.runs.resume import flat, nested
+from headway.tasks.language_model.task import proposal
+from headway.tasks.run import Run
 from headway.training.optimiser import Adam, AdamW, Muon
+from headway.training.plan import CPU_TIERS, GPU_TIERS, RISING, RISING_ON_GPU, merge, propose, propose_encoder
 from headway.training.schedules import InverseRoot, settled
 
 DEVICES = [torch.device("cpu"), torch.device("cuda", 0), torch.device("mps")]

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 from headway.commands.plot import plot
 from headway.errors import UsageError
-from headway.plots import attention_grid, attention_picture
 from headway.reports.charts import bar_chart, histogram, short, ticks
 from headway.reports.history import Curve, read_history
 from headway.reports.panels import panels
+from headway.reports.plots import attention_grid, attention_picture
 
 
 def event(kind: str, step: int, time: float, **fields: Any) -> str:

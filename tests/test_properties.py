@@ -14,19 +14,19 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from headway import recipes
-from headway.architecture import EncoderDecoderDesign, LanguageModelDesign, TextEncoderDesign
-from headway.models import positions_of
-from headway.numerics.functions import frequencies, pick, sinusoid
-from headway.numerics.mask import Mask
-from headway.parts.attention import Attention
-from headway.parts.dropout import Dropout
-from headway.parts.feed_forward import Relu, Swiglu
-from headway.parts.kernels import Fused, Linear, Linformer, Softmax
-from headway.parts.norms import BatchNorm, LayerNorm, RMSNorm
-from headway.parts.positions import Learned, NoPositions, Rotary, Sinusoidal
-from headway.parts.residuals import DeepNorm, Post, Pre, ReZero, Sandwich
-from headway.parts.size import Size
-from headway.parts.states import State
+from headway.model.attention import Attention
+from headway.model.design import EncoderDecoderDesign, LanguageModelDesign, TextEncoderDesign
+from headway.model.dropout import Dropout
+from headway.model.feed_forward import Relu, Swiglu
+from headway.model.functions import frequencies, pick, sinusoid
+from headway.model.kernels import Fused, Linear, Linformer, Softmax
+from headway.model.mask import Mask
+from headway.model.models import positions_of
+from headway.model.norms import BatchNorm, LayerNorm, RMSNorm
+from headway.model.positions import Learned, NoPositions, Rotary, Sinusoidal
+from headway.model.residuals import DeepNorm, Post, Pre, ReZero, Sandwich
+from headway.model.size import Size
+from headway.model.states import State
 from headway.text.vocabulary import BOS, EOS, PAD
 
 SIZE = Size(width=16, heads=4, key_heads=4, head_width=4, longest=64)
@@ -83,7 +83,7 @@ def test_scores_have_variance_one_when_scaled(width: int) -> None:
 
 
 def scores() -> tuple[Any, Any]:
-    from headway.parts.kernels.scores import Dot, ScaledDot
+    from headway.model.kernels.scores import Dot, ScaledDot
 
     return ScaledDot(), Dot()
 

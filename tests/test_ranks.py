@@ -21,8 +21,8 @@ import corpora
 import nursery
 from headway import config
 from headway.data.order import Cursor
-from headway.folder import read_model
-from headway.run import Run
+from headway.storage.folder import read_model
+from headway.tasks.run import Run
 
 # No biases: the gradient of a key's bias is nothing but rounding, and Adam makes steps of it.
 PLAIN: dict[str, Any] = {"model": {"dropout": 0.0, "bias": False}, "training": {"steps": 8, "validate_every": 4}}

@@ -15,9 +15,9 @@ from headway import config
 from headway.cli import app
 from headway.data.catalogue import read
 from headway.data.corpus import Data
-from headway.planning import propose
-from headway.run import Run
-from headway.tasks.translation import Translation
+from headway.tasks.run import Run
+from headway.tasks.translation.task import Translation
+from headway.training.plan import propose
 
 FILES = sorted((Path(__file__).parent.parent / "recipes").glob("*.toml"))
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]

@@ -25,13 +25,13 @@ from headway.commands.compare import compare
 from headway.commands.evaluate import evaluate
 from headway.errors import DiskError, UsageError
 from headway.metrics import choose, measure, sentence_chrf
-from headway.pages import data, join, page, tag
 from headway.reports.comparison import compare as compare_outputs
 from headway.reports.comparison import count_wins
 from headway.reports.difference import judged, marked
 from headway.reports.documents import comparison_page, evaluation_page
 from headway.reports.evaluation import evaluate as evaluate_outputs
 from headway.reports.evaluation import loops
+from headway.reports.html import data, join, page, tag
 from headway.reports.tables import print_comparison, print_evaluation
 from headway.reports.testset import Outputs, TestSet, language_of
 
@@ -84,9 +84,9 @@ class FakeTranslator:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a test set and two models of the stand-in, to work in."""
-    module = ModuleType("headway.api")
+    module = ModuleType("headway.tasks.translation.translator")
     module.Translator = FakeTranslator  # pyright: ignore[reportAttributeAccessIssue]
-    monkeypatch.setitem(sys.modules, "headway.api", module)
+    monkeypatch.setitem(sys.modules, "headway.tasks.translation.translator", module)
     monkeypatch.setattr(FakeTranslator, "asked", [])
     monkeypatch.chdir(tmp_path)
     references = sentences(40, 1)

@@ -14,7 +14,7 @@ import pytest
 
 import corpora
 import nursery
-from headway.folder import read_model
+from headway.storage.folder import read_model
 from headway.training.checkpoint import Checkpoints
 
 KILLED, TERMINATED, INTERRUPTED = -9, 143, 130

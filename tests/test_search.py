@@ -15,7 +15,7 @@ from torch import Tensor
 
 from headway.config import dump, from_dict
 from headway.errors import UsageError
-from headway.parts.states import Fixed
+from headway.model.states import Fixed
 from headway.search import (
     Beam,
     Greedy,
@@ -29,7 +29,7 @@ from headway.search import (
 from headway.search import candidates as candidates_file
 from headway.search.base import Search, Stepper, loops
 from headway.search.candidates import best_of_all, best_of_each
-from headway.search.writing import flat, forbid, log_probabilities
+from headway.search.loop import flat, forbid, log_probabilities
 from headway.text.vocabulary import BOS, EOS, PAD, UNK
 from steppers import DESIGN, Oracle, exhaustive, next_scores, sources, tell, tiny_model
 

@@ -14,10 +14,10 @@ from urllib.parse import quote
 import pytest
 
 from headway.errors import UsageError
-from headway.serve.curves import MOST, read
 from headway.serve.keys import Keys, make_key
 from headway.serve.models import MODEL_ID, model_ids
 from headway.serve.settings import Limits, Settings
+from headway.serve.training_curves import MOST, read
 from serving import Local, Reply, ask, local
 
 Check = Callable[[Local], Coroutine[Any, Any, None]]

@@ -14,8 +14,8 @@ from torch import Tensor
 from headway.errors import UsageError
 from headway.search import Beam, Greedy, Limits, Sample, score_texts
 from headway.search.base import Search
-from headway.search.shaping import Banned, Never, NoRepeat, Prefix, Shape, Temperature, Written
-from headway.search.wellformed import Brackets, WellFormed
+from headway.search.logits_processors import Banned, Never, NoRepeat, Prefix, Shape, Temperature, Written
+from headway.search.well_formed import Brackets, WellFormed
 from headway.text.vocabulary import EOS
 from steppers import Oracle, sources, tiny_model
 

@@ -10,8 +10,8 @@ import os
 import pytest
 import torch
 
-from headway import losses
-from headway.losses import chunked, slopes_in_place
+from headway.model import losses
+from headway.model.losses import chunked, slopes_in_place
 from headway.text.vocabulary import PAD
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -15,14 +15,14 @@ import pytest
 import torch
 
 from headway import cli, config
-from headway.api import Translator
 from headway.data.corpus import Data, train_pairs
 from headway.data.counts import Counts
 from headway.errors import UsageError
-from headway.folder import WEIGHTS
-from headway.run import Run
-from headway.synthesis import FACTS, Decoding, Making, back_translate, distil
-from headway.translation import Translation
+from headway.storage.folder import WEIGHTS
+from headway.tasks.run import Run
+from headway.tasks.translation.result import Translation
+from headway.tasks.translation.synthesis import FACTS, Decoding, Making, back_translate, distil
+from headway.tasks.translation.translator import Translator
 from models import TEXT, random_folder
 
 LINES = [f"{TEXT[i % len(TEXT)]} {i}" if i % 7 else "" for i in range(53)]

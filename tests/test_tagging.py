@@ -16,16 +16,16 @@ import annotations
 import corpora
 import nursery
 from headway import config
-from headway.classifiers import WordClassifier
 from headway.cli import app
 from headway.data.formats import lines
 from headway.data.tagged import Layout, layout_of, read, sentences
 from headway.errors import UsageError
-from headway.predictors import open_model
-from headway.run import Run
-from headway.tasks.tagger import Tagger
-from headway.tasks.tagging import TaggingTask
-from headway.tasks.words import Pieces, reader_for
+from headway.model.classifiers import WordClassifier
+from headway.tasks.predictors import open_model
+from headway.tasks.run import Run
+from headway.tasks.tagging.tagger import Tagger
+from headway.tasks.tagging.task import TaggingTask
+from headway.tasks.tagging.words import Pieces, reader_for
 from headway.text.characters import Characters
 from headway.text.subword import Subword
 from headway.text.tokenizer import Text

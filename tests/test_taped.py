@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import corpora
-from headway.trainer import Trainer
+from headway.runs.trainer import Trainer
 from headway.training.engine import Engine
 from headway.training.events import Saved
 from headway.training.signals import StopRequest

@@ -13,7 +13,7 @@ import pytest
 
 from headway import Translator, cli
 from headway.errors import UsageError
-from headway.synthesis import FACTS
+from headway.tasks.translation.synthesis import FACTS
 from headway.text.tokenizer import Subword
 from models import DATA, TEXT, random_folder
 

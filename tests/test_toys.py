@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headway.architecture import EncoderDecoderDesign, LanguageModelDesign
-from headway.models import EncoderDecoder, LanguageModel
-from headway.parts.kernels import Linear
-from headway.parts.positions import Rotary, Sinusoidal, TransformerXL
-from headway.parts.residuals import Pre
+from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
+from headway.model.kernels import Linear
+from headway.model.models import EncoderDecoder, LanguageModel
+from headway.model.positions import Rotary, Sinusoidal, TransformerXL
+from headway.model.residuals import Pre
 from headway.text.vocabulary import BOS, EOS
 
 KINDS, LENGTH = 8, 6  # different symbols, and how many stand in a row

@@ -19,12 +19,13 @@ from torch import Tensor
 import corpora
 import nursery
 from headway.errors import DiskError, DivergedError, UsageError
-from headway.folder import read_model
-from headway.models import EncoderDecoder
-from headway.packed import unpack
-from headway.tasks.translation import TranslationObjective, TranslationTask
+from headway.model.models import EncoderDecoder
+from headway.storage import files
+from headway.storage.byte_tables import unpack
+from headway.storage.folder import read_model
+from headway.tasks.translation.task import TranslationObjective, TranslationTask
 from headway.text.vocabulary import EOS, SPECIAL_PIECES
-from headway.training import files, guard
+from headway.training import divergence
 from headway.training.engine import Engine
 from headway.training.events import Ended, Event, Noted, Stepped, Validated
 from headway.training.log import Log
@@ -165,7 +166,7 @@ def test_ten_in_a_row_go_back_once_with_half_the_rate(tmp_path: Path, monkeypatc
 
 def test_after_a_slow_way_up_the_best_checkpoint_is_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last ones lie on the way up. What comes after is judged anew: it ends well."""
-    monkeypatch.setattr(guard, "WINDOW", 8)
+    monkeypatch.setattr(divergence, "WINDOW", 8)
     scripted(monkeypatch, dict(enumerate([3.0, 2.5, 2.0, 1.5, 1.0, *[2.0] * 40])))  # the best at step 20
     losses = iter([9.0] * 8 + [5.0] * 12 + [5.0 + 0.1 * step for step in range(28)] + [4.0] * 100)
 

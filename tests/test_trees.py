@@ -16,25 +16,25 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from headway import config
-from headway.api import Translator
-from headway.architecture import EncoderDecoderDesign
 from headway.cli import app
 from headway.data.corpus import Data
 from headway.errors import UsageError
-from headway.folder import write_model
-from headway.looking.request import TraceRequest
-from headway.looking.trace import trace
+from headway.inspection.trace_request import TraceRequest
 from headway.metrics import choose, measure
-from headway.parts.feed_forward import Relu
-from headway.run import Run
+from headway.model.design import EncoderDecoderDesign
+from headway.model.feed_forward import Relu
 from headway.search import Beam, Greedy, Limits, Sample, score_texts
-from headway.search.shaping import Written
+from headway.search.logits_processors import Written
 from headway.search.trees import Trees
-from headway.tasks.outputs import BracketedTree
-from headway.tasks.translation import Translation
+from headway.storage.folder import write_model
+from headway.storage.weights import weights_of
+from headway.tasks.run import Run
+from headway.tasks.trace import trace
+from headway.tasks.translation.outputs import BracketedTree
+from headway.tasks.translation.task import Translation
+from headway.tasks.translation.translator import Translator
 from headway.text.tokenizer import Words
 from headway.text.trees import read_tree
-from headway.training.weights import weights_of
 from steppers import Oracle, sources, tiny_model
 
 NAMES = dict(enumerate(("(NP", ")NP", "(VP", ")VP", "XX", ","), start=4))

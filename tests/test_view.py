@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from headway import view as views
-from headway.run import Run
-from headway.screen import Screen, shorten, sparkline
+from headway.tasks.run import Run
+from headway.training import console as views
+from headway.training.console import Careful, Clock, Forgiving, Lines, Silence, duration, plain, plan_rows, view
 from headway.training.events import Ended, Event, Noted, Planned, Saved, Stepped, Validated
-from headway.view import Careful, Clock, Forgiving, Lines, Silence, duration, plain, plan_rows, view
+from headway.training.live_console import Screen, shorten, sparkline
 
 PLAN = {
     "pairs": 29_000, "dropped": {"empty": 3}, "source_pieces": 400_000, "target_pieces": 410_000, "validation": 1014,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from headway.serve.models import Pair
+from headway.serve.pivot_routing import Languages, joined
 from headway.serve.problems import Problem
 from headway.serve.service import Answer
-from headway.serve.ways import Languages, joined
 from serving import FACTS, FakeWorker, ask, local, said
 
 EVERYDAY = [["en", "de", "de"], ["de", "en", "en"], ["en", "fr", "fr"], ["fr", "en", "en"]]

@@ -10,8 +10,8 @@ import torch
 
 import annotations
 from headway import config
-from headway.run import Run
-from headway.trainer import Trainer
+from headway.runs.trainer import Trainer
+from headway.tasks.run import Run
 from headway.training.ranks import Ranks
 from headway.training.signals import StopRequest
 

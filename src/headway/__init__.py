@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headway.api import Translator
-    from headway.translation import Translation
+    from headway.tasks.translation.result import Translation
+    from headway.tasks.translation.translator import Translator
 
 __all__ = ["Translation", "Translator"]
 
@@ -14,11 +14,11 @@ __all__ = ["Translation", "Translator"]
 def __getattr__(name: str) -> Any:
     """Loaded when asked for: `headway --help` should not wait for torch."""
     if name == "Translator":
-        from headway.api import Translator
+        from headway.tasks.translation.translator import Translator
 
         return Translator
     if name == "Translation":
-        from headway.translation import Translation
+        from headway.tasks.translation.result import Translation
 
         return Translation
     raise AttributeError(f"module 'headway' has no attribute {name!r}")

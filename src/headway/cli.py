@@ -29,8 +29,8 @@ from headway.commands.predict import predict
 from headway.commands.serve import serve
 from headway.commands.train import train
 from headway.commands.translate import score, translate
-from headway.cores import share_cores
 from headway.errors import STOPPED_BY_SIGINT, HeadwayError
+from headway.openmp import share_cores
 
 app = typer.Typer(
     name="headway",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from headway.architecture import EncoderDecoderDesign, LanguageModelDesign, TextEncoderDesign
-from headway.parts.feed_forward import Gelu, Relu, Swiglu
-from headway.parts.kernels import Fused
-from headway.parts.norms import RMSNorm
-from headway.parts.positions import Learned, Rotary, Tener, TransformerXL
-from headway.parts.residuals import Pre
+from headway.model.design import EncoderDecoderDesign, LanguageModelDesign, TextEncoderDesign
+from headway.model.feed_forward import Gelu, Relu, Swiglu
+from headway.model.kernels import Fused
+from headway.model.norms import RMSNorm
+from headway.model.positions import Learned, Rotary, Tener, TransformerXL
+from headway.model.residuals import Pre
 
 
 def base() -> EncoderDecoderDesign:

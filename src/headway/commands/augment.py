@@ -28,8 +28,8 @@ def augment(
     precision: Annotated[str, Option(help="auto, fp32, bf16 or int8.")] = "auto",
 ) -> None:
     """Make sources for target text by translating it back, as more pairs to train on."""
-    from headway.api import Manner, Translator
-    from headway.synthesis import Decoding, Making, back_translate
+    from headway.tasks.translation.synthesis import Decoding, Making, back_translate
+    from headway.tasks.translation.translator import Manner, Translator
     from headway.text.tags import check_tags
 
     check_tags((tag,) if tag else ())

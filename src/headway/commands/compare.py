@@ -15,9 +15,9 @@ from headway.metrics import choose
 from headway.metrics.bootstrap import SEED
 from headway.reports.comparison import compare as compare_outputs
 from headway.reports.documents import comparison_page
-from headway.reports.systems import Decoding, translate_with
 from headway.reports.tables import print_comparison
 from headway.reports.testset import Outputs, TestSet, read_lines, read_outputs, read_test_set
+from headway.tasks.translation.system_outputs import Decoding, translate_with
 
 
 def compare(

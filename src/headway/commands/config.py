@@ -19,7 +19,7 @@ def config(
 ) -> None:
     """Print every setting of a run with its default and what it means. `headway config small > run.toml`"""
     from headway import recipes
-    from headway.run import Run
+    from headway.tasks.run import Run
 
     if recipe not in recipes.ALL:
         raise UsageError(f"{recipe} is not a recipe; choose one of {', '.join(recipes.ALL)}")

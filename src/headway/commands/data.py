@@ -15,8 +15,8 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from headway.data.catalogue import Entry
-    from headway.downloads import Tell
-    from headway.fetching import Watch
+    from headway.data.fetch import Watch
+    from headway.data.http import Tell
 
 data = typer.Typer(help="Public parallel corpora: which there are, and how to get them.", no_args_is_help=True)
 
@@ -48,8 +48,8 @@ def get(
 ) -> None:
     """Fetch a corpus: go on after a break, check, unpack, and say how to train on it."""
     from headway.data.catalogue import LISTED, read
-    from headway.downloads import Patience
-    from headway.fetching import Trust, fetch
+    from headway.data.fetch import Trust, fetch
+    from headway.data.http import Patience
 
     entry = read(catalogue or LISTED).find(name)
     folder = to or Path(name)

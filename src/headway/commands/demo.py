@@ -16,7 +16,7 @@ from rich.table import Table
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
-    from headway.demo import Places, Said
+    from headway.commands.pronunciation import Places, Said
     from headway.metrics import Scores
 
 MINUTES = 3.5
@@ -52,8 +52,18 @@ def demo(
         time.monotonic(),
         Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120),
     )
+    from headway.commands.pronunciation import (
+        MADE_UP,
+        Places,
+        dictionary,
+        draw,
+        pronounce,
+        score,
+        split,
+        write_corpus,
+        write_run,
+    )
     from headway.commands.train import add, request, start
-    from headway.demo import MADE_UP, Places, dictionary, draw, pronounce, score, split, write_corpus, write_run
 
     places, words = Places(out), dictionary()
     parts = split(words)
@@ -67,7 +77,7 @@ def demo(
         console.print(f"stopped; to go on: headway demo --out {out}")
         raise typer.Exit(code)
 
-    from headway.api import Translator
+    from headway.tasks.translation.translator import Translator
 
     translator = Translator.load(places.model, engine="torch")
     show_scores(console, score(translator, parts["test"], words), len(parts["test"]))
@@ -122,7 +132,7 @@ def show_next(console: Console, places: Places, seconds: float) -> None:
 
 def show_everyday(console: Console) -> None:
     """The model that comes with the package, if one does, and how to open its page."""
-    from headway.demo import everyday
+    from headway.commands.pronunciation import everyday
 
     table = Table.grid(padding=(0, 3, 0, 0))
     for text, translated in everyday():

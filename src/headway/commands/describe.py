@@ -33,7 +33,7 @@ def describe(
         return
     import torch
 
-    from headway.anatomy import count_parts, figure, module_tree
+    from headway.inspection.anatomy import count_parts, figure, module_tree
 
     table, folder = table_of(what, set_ or [])
     design = design_of(table, what)
@@ -61,8 +61,8 @@ def table_of(what: str, overrides: list[str]) -> tuple[dict[str, Any], Path | No
 
 def design_of(table: dict[str, Any], where: str) -> Any:
     """A run keeps its model under [model]; a design stands alone. Without a kind it is an encoder-decoder."""
-    from headway.architecture import EncoderDecoderDesign, Model
-    from headway.run import Run
+    from headway.model.design import EncoderDecoderDesign, Model
+    from headway.tasks.run import Run
 
     if table.keys() & {"model", "data", "text", "training"}:
         return config.from_dict(Run, table, where).model
@@ -97,9 +97,9 @@ def shapes_in(weights: Path) -> dict[str, list[int]]:
 
 def labelling(table: dict[str, Any], folder: Path | None, design: Any) -> Any:
     """A trained tagger or classifier with its head; how many labels there are only a trained one knows."""
-    from headway.run import Run
-    from headway.tasks.classification import Classification
-    from headway.tasks.tagging import Tagging
+    from headway.tasks.classification.task import Classification
+    from headway.tasks.run import Run
+    from headway.tasks.tagging.task import Tagging
 
     task = config.from_dict(Run, table).task if "task" in table else None
     if folder is None or not isinstance(task, Tagging | Classification) or not (folder / WEIGHTS).exists():
@@ -114,7 +114,7 @@ def labelling(table: dict[str, Any], folder: Path | None, design: Any) -> Any:
 
 
 def build(design: Any, sizes: list[int]) -> Any:
-    from headway.architecture import EncoderDecoderDesign
+    from headway.model.design import EncoderDecoderDesign
 
     try:
         return design.build(*sizes) if isinstance(design, EncoderDecoderDesign) else design.build(sizes[-1])
@@ -143,11 +143,11 @@ def megabytes(count: int) -> str:
 
 def pair_table() -> str:
     """Which positions go with which attention, in Markdown; the reason where they do not."""
-    from headway.architecture import objection
-    from headway.parts.kernels import Fused, Linear, Linformer, Softmax
-    from headway.parts.kernels.scores import Score
-    from headway.parts.positions import Position
-    from headway.parts.size import Size
+    from headway.model.design import objection
+    from headway.model.kernels import Fused, Linear, Linformer, Softmax
+    from headway.model.kernels.scores import Score
+    from headway.model.positions import Position
+    from headway.model.size import Size
 
     size = Size(width=16, heads=2, key_heads=2, head_width=8)
     softmax = {f"softmax, {score().kind}": Softmax(score=score()) for score in get_args(Score)}

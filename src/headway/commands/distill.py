@@ -29,8 +29,8 @@ def distill(
     precision: Annotated[str, Option(help="auto, fp32, bf16 or int8.")] = "auto",
 ) -> None:
     """Write a corpus of a model's own translations; a student learns more easily from it."""
-    from headway.api import Manner, Translator
-    from headway.synthesis import Decoding, Making, distil
+    from headway.tasks.translation.synthesis import Decoding, Making, distil
+    from headway.tasks.translation.translator import Manner, Translator
 
     decoding = Decoding(beam, alpha, n_best=beam if target else 1, to=to)
     Manner(beam=beam, alpha=alpha, n_best=decoding.n_best)  # says what is wrong before anything is loaded

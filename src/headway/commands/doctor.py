@@ -48,7 +48,7 @@ def doctor(
 def look_at_run(path: Path) -> None:
     """What the task of a run says of its files."""
     from headway import config
-    from headway.run import Run
+    from headway.tasks.run import Run
 
     run = config.load(Run, path)
     for note in run.task.look(run.data, force=False, seed=run.seed):

@@ -21,10 +21,10 @@ from headway.metrics.bootstrap import SEED
 from headway.metrics.comet import comet as comet_measure
 from headway.reports.documents import evaluation_page
 from headway.reports.evaluation import evaluate as evaluate_outputs
-from headway.reports.systems import Decoding, translate_with
 from headway.reports.tables import print_evaluation
 from headway.reports.testset import Outputs, TestSet, language_of, read_outputs, read_test_set
-from headway.training.files import replace_text
+from headway.storage.files import replace_text
+from headway.tasks.translation.system_outputs import Decoding, translate_with
 
 METRICS = "bleu,chrf,ter"
 BEAM, RESAMPLES = 5, 1000
@@ -123,8 +123,8 @@ def measure_files(
     models: Sequence[Path], to: str, device: str, files: Sequence[Path], metrics: str, outlets: Outlets
 ) -> None:
     """Of any task: what a model, or several together, say of files like those they were trained on."""
-    from headway.predictors import into, open_together
-    from headway.reports.measured import confusion_picture, measured_page, print_measured
+    from headway.reports.task_reports import confusion_picture, measured_page, print_measured
+    from headway.tasks.predictors import into, open_together
 
     first, *beside = models
     name, opened = " + ".join(map(str, models)), open_together(first, beside, device)

@@ -27,13 +27,13 @@ def heads(
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
     """Survey all attention heads over a corpus: habits, kinds, and importance by silencing one at a time."""
-    from headway.api import Translator
-    from headway.inspect import attention_layers
-    from headway.jobs import shown
-    from headway.looking.importance import heads_picture, heads_table
-    from headway.looking.pairs import Pairs
-    from headway.looking.survey import measures, survey
-    from headway.training.files import replace_text
+    from headway.model.hooks import attention_layers
+    from headway.storage.files import replace_text
+    from headway.tasks.translation.ablation_pairs import Pairs
+    from headway.tasks.translation.file_translation import shown
+    from headway.tasks.translation.head_report import heads_picture, heads_table
+    from headway.tasks.translation.head_survey import measures, survey
+    from headway.tasks.translation.translator import Translator
 
     sources, targets = read_pairs(source, target)
     translator = Translator.load(folder, device)

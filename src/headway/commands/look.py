@@ -14,8 +14,8 @@ import typer
 from rich.console import Console, RenderableType
 
 from headway.errors import UsageError
-from headway.looking.request import EVERYTHING, Edit, Head, TraceRequest
-from headway.training.files import replace_text
+from headway.inspection.trace_request import EVERYTHING, Edit, Head, TraceRequest
+from headway.storage.files import replace_text
 
 if TYPE_CHECKING:  # heavy: imported where it is used
     from headway.tasks.base import Predictor
@@ -70,7 +70,7 @@ def look(
         show_embeddings(model_of(folder), words, tsne, out)
         return
     folder, sentence = told_apart(folder, sentence)
-    from headway.looking.saved import read_trace
+    from headway.inspection.trace_files import read_trace
 
     if sentence.endswith(".json"):
         found = read_trace(Path(sentence))
@@ -102,8 +102,8 @@ def model_of(folder: str) -> Path:
 
 def make(folder: Path, sentence: str, device: str, asked: dict[str, Any]) -> dict[str, Any]:
     """Let the model work, and trace it."""
-    from headway.looking.trace import trace
-    from headway.predictors import open_model, translating
+    from headway.tasks.predictors import open_model, translating
+    from headway.tasks.trace import trace
 
     asked["ablate"] = tuple(Head.parse(name) for name in asked["ablate"])
     asked["edit"] = tuple(parse_edit(text) for text in asked["edit"])
@@ -115,7 +115,7 @@ def make(folder: Path, sentence: str, device: str, asked: dict[str, Any]) -> dic
 
 def directed(model: Predictor, request: TraceRequest, prefix: str) -> TraceRequest:
     """How the output begins, and its language: only translations have these."""
-    from headway.predictors import TranslatorPredictor
+    from headway.tasks.predictors import TranslatorPredictor
 
     if not isinstance(model, TranslatorPredictor):
         if prefix or request.target:
@@ -134,9 +134,9 @@ def parse_edit(text: str) -> Edit:
 
 def write(found: dict[str, Any], out: Out, reading: tuple[int, int | None]) -> None:
     """Files where they were asked for, else the terminal."""
-    from headway.looking.document import document
-    from headway.looking.drawing import drawn, pictured
-    from headway.looking.saved import save_trace
+    from headway.inspection.trace_files import save_trace
+    from headway.inspection.trace_page import document
+    from headway.tasks.drawing import drawn, pictured
 
     out.write(
         json=lambda path: save_trace(found, path),
@@ -147,9 +147,9 @@ def write(found: dict[str, Any], out: Out, reading: tuple[int, int | None]) -> N
 
 
 def show_embeddings(folder: Path, words: str, tsne: bool, out: Out) -> None:
-    from headway.api import Translator
-    from headway.looking.embeddings import neighbourhood
-    from headway.looking.maps import words_page, words_picture, words_table
+    from headway.inspection.embedding_map import words_page, words_picture, words_table
+    from headway.inspection.embeddings import neighbourhood
+    from headway.tasks.translation.translator import Translator
 
     named = [word.strip() for word in words.split(",") if word.strip()]
     model = folder.resolve().name

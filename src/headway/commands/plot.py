@@ -10,10 +10,10 @@ import typer
 from rich.console import Console
 
 from headway.errors import UsageError
-from headway.plots import curves_picture
 from headway.reports.curves import curves_page
 from headway.reports.history import History, read_history
-from headway.training.files import replace_text
+from headway.reports.plots import curves_picture
+from headway.storage.files import replace_text
 
 NAME = "curves"
 

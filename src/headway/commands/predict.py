@@ -16,7 +16,7 @@ from headway.errors import UsageError
 
 if TYPE_CHECKING:  # heavy: imported where they are used
     from headway.tasks.base import Prediction, Predictor
-    from headway.tasks.language_predictor import LanguagePredictor
+    from headway.tasks.language_model.predictor import LanguagePredictor
 
 Option = typer.Option
 COLUMNS = (".conll", ".conllu", ".bio", ".bmes", ".bioes", ".iob", ".iob2")  # names of files with a word on each line
@@ -47,9 +47,9 @@ def predict(
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
     """Tag, classify, translate or go on with text, by what the model was trained for; in order."""
-    from headway.jobs import Files
-    from headway.predictors import into, open_together
-    from headway.training.files import disk_trouble
+    from headway.storage.files import disk_trouble
+    from headway.tasks.predictors import into, open_together
+    from headway.tasks.translation.file_translation import Files
 
     if prompt is not None:
         refuse_beside_prompt({"input": input_, "output": output, "json": json_lines, "to": to})
@@ -97,8 +97,8 @@ def write(texts: Iterator[str], stream: object) -> None:
 
 def writer(model: Predictor, folder: Path, manner: dict[str, Any]) -> LanguagePredictor:
     """A language model that writes as it was asked to."""
-    from headway.tasks.generation import Manner
-    from headway.tasks.language_predictor import LanguagePredictor
+    from headway.tasks.language_model.generation import Manner
+    from headway.tasks.language_model.predictor import LanguagePredictor
 
     if not isinstance(model, LanguagePredictor):
         raise UsageError(f"{folder}: --prompt and its companions are for language models; this is none")

@@ -61,14 +61,14 @@ def add(given: dict[str, Any], table: str, values: dict[str, Any]) -> None:
 
 def start(given: dict[str, Any], out: Path, device_name: str, force: bool) -> int:
     """Plan, train, show; the exit code."""
-    from headway.machine import choose_device, make_current
-    from headway.request import LOCK, Request, check_out
-    from headway.trainer import Trainer
+    from headway.devices import choose_device, make_current
+    from headway.runs.resume import LOCK, Request, check_out
+    from headway.runs.trainer import Trainer
+    from headway.storage.lock import Lock
+    from headway.training.console import view
     from headway.training.events import Planned
-    from headway.training.lock import Lock
     from headway.training.ranks import join
     from headway.training.signals import StopRequest
-    from headway.view import view
 
     code = 0
     with StopRequest() as stop, join(choose_device(device_name).type) as ranks:

@@ -11,7 +11,7 @@ import typer
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
-    from headway.api import Translator
+    from headway.tasks.translation.translator import Translator
 
 Option = typer.Option
 Beside = Annotated[
@@ -50,17 +50,17 @@ def translate(
     trace: Annotated[Path | None, Option(help="Write how each line came about, as JSON, one a line.")] = None,
 ) -> None:
     """Translate text, line by line, in order. Empty lines stay empty."""
-    from headway import kept
-    from headway.api import Translator
     from headway.builtin import chosen
-    from headway.glossary import Glossary
-    from headway.jobs import Columns, Files, translate_lines
+    from headway.data.glossary import Glossary
+    from headway.tasks.translation.file_translation import Columns, Files, translate_lines
+    from headway.tasks.translation.translator import Translator
+    from headway.text import protected_spans
 
     if fast and best:
         raise UsageError("--fast and --best: choose one")
     if not 0 <= confidence <= 1:
         raise UsageError(f"--confidence {confidence}: it must be from 0 to 1")
-    kept.compiled(keep or ())
+    protected_spans.compiled(keep or ())
     manner: dict[str, Any] = {
         "beam": 1 if fast else beam, "n_best": n_best, "alignments": alignments, "to": to, "prefix": prefix,
         "split": split, "no_repeat": no_repeat, "alpha": alpha, "temperature": temperature, "seed": seed, "best": best,
@@ -79,7 +79,7 @@ def translate(
 
 
 def tracing(translator: Translator, path: Path, folder: Path, resume: bool) -> Translator:
-    from headway.looking.tracing import Tracing
+    from headway.tasks.translation.tracing_translator import Tracing
 
     if resume:
         raise UsageError("--trace cannot go on with a file; leave --resume out")
@@ -95,8 +95,8 @@ def score(
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
     """Score given translations: log-probability, and per piece, one line each."""
-    from headway.api import Translator
     from headway.reports.testset import read_lines
+    from headway.tasks.translation.translator import Translator
 
     sources, targets = read_lines(source), read_lines(target)
     if len(sources) != len(targets):

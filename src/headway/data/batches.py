@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Int, Integer
 from torch import Tensor
 
+from headway.data.bucketing import Bounded, Exact, Lengths, Plan, Shape
+from headway.data.epochs import Rounds
 from headway.data.order import Cursor, Order, seeded
-from headway.data.packing import Bounded, Exact, Lengths, Plan, Shape
-from headway.data.rounds import Rounds
 from headway.data.rows import choose, pad, take
 from headway.data.store import Store
 from headway.errors import UsageError

@@ -11,9 +11,9 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from headway.data.batches import BatchSettings
+from headway.data.bucketing import Lengths, Plan, Shape
+from headway.data.epochs import Rounds
 from headway.data.order import Cursor, Order, seeded
-from headway.data.packing import Lengths, Plan, Shape
-from headway.data.rounds import Rounds
 from headway.errors import UsageError
 
 PACKING = 3  # purpose of random numbers, as for pairs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway.engines.base import Engine, Unavailable
+from headway.engines.batches import spread, translate_all
 from headway.engines.choice import Chosen, choose
-from headway.engines.job import spread, translate_all
 
 __all__ = ["Chosen", "Engine", "Unavailable", "choose", "spread", "translate_all"]

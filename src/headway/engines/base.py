@@ -11,7 +11,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from headway.search import Hypothesis, Search
-from headway.search.shaping import Shape
+from headway.search.logits_processors import Shape
 
 Precision = Literal["fp32", "int8"]  # on processors
 

@@ -10,12 +10,12 @@ from typing import cast
 import torch
 from torch import nn
 
-from headway.architecture import Design
 from headway.engines.base import Engine, Precision, Unavailable
-from headway.engines.ctranslate2 import CTranslate2Engine
-from headway.engines.native import NativeEngine
+from headway.engines.ctranslate2.engine import CTranslate2Engine
+from headway.engines.native.engine import NativeEngine
 from headway.engines.pytorch import TorchEngine
 from headway.errors import UsageError
+from headway.model.design import Design
 
 AUTO = "auto"
 FASTEST_ON_CPU = ("native", "ctranslate2", "torch")

@@ -8,7 +8,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from headway.search import Hypothesis, Search, Stepper
-from headway.search.shaping import Shape
+from headway.search.logits_processors import Shape
 
 
 class TorchEngine:

@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headway.data.padding import pad_rows
 from headway.errors import RefusedError
 from headway.exchange.trained import Trained
-from headway.models import EncoderDecoder, LanguageModel
+from headway.model.models import EncoderDecoder, LanguageModel
 from headway.search import Greedy, Limits
 from headway.text.vocabulary import BOS, EOS
-from headway.translating import pad_rows
 
 STEPS = 48  # pieces each output may have, the end included
 EXACT = 1e-3  # nats: two roads to the same numbers

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import sentencepiece
 
-from headway.architecture import EncoderDecoderDesign
 from headway.errors import RefusedError, UsageError
 from headway.exchange.agreement import Engine, Trial
 from headway.exchange.ctranslate2 import convert, open_ctranslate2
 from headway.exchange.trained import Trained
+from headway.model.design import EncoderDecoderDesign
 from headway.text.sentencepieces import SentencePieces
 from headway.text.unicode import SPACE_MARK
 from headway.version import installed

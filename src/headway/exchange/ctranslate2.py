@@ -8,16 +8,16 @@ from pathlib import Path
 
 import torch
 
-from headway.architecture import EncoderDecoderDesign
+from headway.engines.ctranslate2.specification import specification
 from headway.errors import UsageError
 from headway.exchange.agreement import STEPS, Engine
 from headway.exchange.extras import extra
-from headway.exchange.folding import Exportable, with_plain_attention
 from headway.exchange.layout import State
-from headway.exchange.specification import specification
 from headway.exchange.trained import Trained
-from headway.parts.kernels import Fused
-from headway.tasks.translation import Tokenizers
+from headway.model.design import EncoderDecoderDesign
+from headway.model.kernels import Fused
+from headway.model.plain_design import Exportable, with_plain_attention
+from headway.tasks.translation.task import Tokenizers
 from headway.text.vocabulary import BOS, EOS, UNK
 
 QUANTIZATIONS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import UsageError
-from headway.training import files
+from headway.storage import files
 from headway.version import installed
 
 MARK = "headway-export.json"  # tells what made the folder; only such a folder is ever replaced

@@ -18,7 +18,7 @@ from headway.exchange.int8 import open_int8, write_int8
 from headway.exchange.onnx import check_onnx, write_onnx
 from headway.exchange.samples import sample_sentences
 from headway.exchange.trained import Trained, read_trained
-from headway.training.tensors import byte_count
+from headway.storage.tensors import byte_count
 
 CODE = "[a-z]{2,3}(?:-[A-Z][A-Za-z]{1,7})?"  # such as de, ast or pt-BR
 COPIES = 3  # how many times the weights may lie on the disk while an export is made and tried

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headway.errors import UsageError
 from headway.exchange.pickles import load_pickle
-from headway.training import tensors as tensor_files
+from headway.storage import tensors as tensor_files
 
 SMALL, LARGE = 1 << 20, 64 << 20  # bytes that a configuration and a vocabulary may have
 SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")

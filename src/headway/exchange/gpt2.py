@@ -6,7 +6,6 @@ from typing import Any
 
 from torch import Tensor
 
-from headway.architecture import LanguageModelDesign
 from headway.exchange.layout import (
     BOTH,
     Facts,
@@ -21,10 +20,11 @@ from headway.exchange.layout import (
     read,
     write,
 )
-from headway.parts.kernels import Fused
-from headway.parts.norms import LayerNorm
-from headway.parts.positions import Learned
-from headway.parts.residuals import Pre
+from headway.model.design import LanguageModelDesign
+from headway.model.kernels import Fused
+from headway.model.norms import LayerNorm
+from headway.model.positions import Learned
+from headway.model.residuals import Pre
 from headway.text.vocabulary import BOS, EOS, PAD
 
 PREFIX = "transformer."  # the first published files leave it out

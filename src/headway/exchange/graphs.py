@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from headway.models import EncoderDecoder, LanguageModel
-from headway.numerics.mask import Mask
-from headway.parts.blocks import BlockState, DecoderBlock, Place, Source
-from headway.parts.states import Keys, State
+from headway.model.blocks import BlockState, DecoderBlock, Place, Source
+from headway.model.mask import Mask
+from headway.model.models import EncoderDecoder, LanguageModel
+from headway.model.states import Keys, State
 from headway.text.vocabulary import PAD
 
 KeysOf = Float[Tensor, "b g k e"]

@@ -12,27 +12,27 @@ import torch
 from torch import Tensor
 
 from headway import config
-from headway.architecture import EncoderDecoderDesign
-from headway.card import CardFacts, card
 from headway.data.corpus import Data
 from headway.data.files import Files
 from headway.errors import RefusedError, UsageError
 from headway.exchange.agreement import Trial, forced
-from headway.exchange.folding import Exportable
 from headway.exchange.foreign import SMALL, Foreign, read_foreign
 from headway.exchange.huggingface import from_gpt2, from_llama, from_marian
 from headway.exchange.quiet import quiet
 from headway.exchange.samples import probes
 from headway.exchange.trained import Trained, expected_shapes
 from headway.exchange.vocabularies import Vocabulary, language_model_vocabulary, marian_vocabularies
-from headway.folder import FACTS, check_tensors, write_model
-from headway.run import Run, Task
-from headway.tasks.language_model import LanguageModelling
+from headway.model.design import EncoderDecoderDesign
+from headway.model.plain_design import Exportable
+from headway.storage.card import CardFacts, card
+from headway.storage.folder import FACTS, check_tensors, write_model
+from headway.storage.weights import weights_of
+from headway.tasks.language_model.task import LanguageModelling
 from headway.tasks.material import Tokenizers
-from headway.tasks.translation import Translation
+from headway.tasks.run import Run, Task
+from headway.tasks.translation.task import Translation
 from headway.text.tokenizer import Subword
 from headway.text.vocabulary import BOS, EOS
-from headway.training.weights import weights_of
 from headway.version import versions
 
 NEVER = -1e4  # the score of pieces that the foreign model does not know

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from headway.exchange.agreement import Engine, Trial, greedily
 from headway.exchange.trained import Trained, read_trained
-from headway.folder import write_model
-from headway.numerics.int8 import quantised
-from headway.tasks.translation import Tokenizers
-from headway.training.weights import weights_of
+from headway.storage.folder import write_model
+from headway.storage.int8 import quantised
+from headway.storage.weights import weights_of
+from headway.tasks.translation.task import Tokenizers
 
 NEW = ("format", "headway", "files")  # facts that the copy says of itself
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from headway.architecture import Design
 from headway.errors import UsageError
-from headway.parts.feed_forward import FeedForward, Gelu, Relu, Swish
+from headway.model.design import Design
+from headway.model.feed_forward import FeedForward, Gelu, Relu, Swish
 
 State = Mapping[str, Tensor]
 Table = Mapping[str, Any]

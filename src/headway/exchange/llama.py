@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import Tensor
 
-from headway.architecture import LanguageModelDesign
 from headway.exchange.layout import (
     BOTH,
     WEIGHT,
@@ -22,11 +21,12 @@ from headway.exchange.layout import (
     read,
     write,
 )
-from headway.parts.feed_forward import Swiglu
-from headway.parts.kernels import Fused
-from headway.parts.norms import RMSNorm
-from headway.parts.positions import Rotary
-from headway.parts.residuals import Pre
+from headway.model.design import LanguageModelDesign
+from headway.model.feed_forward import Swiglu
+from headway.model.kernels import Fused
+from headway.model.norms import RMSNorm
+from headway.model.positions import Rotary
+from headway.model.residuals import Pre
 from headway.text.vocabulary import BOS, EOS, PAD
 
 

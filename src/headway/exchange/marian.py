@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway.architecture import EncoderDecoderDesign
 from headway.errors import UsageError
 from headway.exchange.layout import (
     BOTH,
@@ -25,11 +24,12 @@ from headway.exchange.layout import (
     read,
     write,
 )
-from headway.numerics.functions import frequencies, sinusoid
-from headway.parts.kernels import Fused
-from headway.parts.norms import LayerNorm
-from headway.parts.positions import Sinusoidal
-from headway.parts.residuals import Post
+from headway.model.design import EncoderDecoderDesign
+from headway.model.functions import frequencies, sinusoid
+from headway.model.kernels import Fused
+from headway.model.norms import LayerNorm
+from headway.model.positions import Sinusoidal
+from headway.model.residuals import Post
 from headway.text.vocabulary import BOS, EOS, PAD
 
 

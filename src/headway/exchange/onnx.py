@@ -11,16 +11,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from headway.architecture import EncoderDecoderDesign
 from headway.errors import RefusedError, UsageError
 from headway.exchange.agreement import STEPS, Engine, Trial, forced
 from headway.exchange.extras import extra
-from headway.exchange.folding import Exportable
 from headway.exchange.graphs import ContinueGraph, ReadGraph, StepGraph
 from headway.exchange.quiet import quiet
 from headway.exchange.trained import Trained
-from headway.models import EncoderDecoder
-from headway.tasks.translation import Tokenizers
+from headway.model.design import EncoderDecoderDesign
+from headway.model.models import EncoderDecoder
+from headway.model.plain_design import Exportable
+from headway.tasks.translation.task import Tokenizers
 from headway.text.vocabulary import BOS, EOS, PAD
 
 READ, STEP = "encoder.onnx", "decoder.onnx"

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from headway.errors import UsageError
-from headway.training import tensors as tensor_files
+from headway.storage import tensors as tensor_files
 
 OLDEST = (2, 10)  # earlier ones let a pickle in spite of weights_only (CVE-2025-32434, CVE-2026-24747)
 SECONDS = 600.0

@@ -11,17 +11,17 @@ import torch
 from torch import Tensor
 
 from headway import config
-from headway.architecture import EncoderDecoderDesign, LanguageModelDesign
 from headway.data.corpus import Data
 from headway.data.files import Files
 from headway.errors import UsageError
-from headway.exchange.folding import Exportable
-from headway.folder import CARD, CONFIG, check_tensors, read_model
-from headway.models import EncoderDecoder, LanguageModel
-from headway.run import Run
-from headway.tasks.translation import Tokenizers
+from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
+from headway.model.models import EncoderDecoder, LanguageModel
+from headway.model.plain_design import Exportable
+from headway.storage.folder import CARD, CONFIG, check_tensors, read_model
+from headway.storage.weights import load_weights, weights_of
+from headway.tasks.run import Run
+from headway.tasks.translation.task import Tokenizers
 from headway.text.tokenizer import Tokenizer
-from headway.training.weights import load_weights, weights_of
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway.architecture import LARGEST
 from headway.errors import UsageError
 from headway.exchange.foreign import LARGE, Foreign
+from headway.model.design import LARGEST
 from headway.text import files, spm
 from headway.text.hub import HubPieces, open_json, renumber_json
 from headway.text.renumbering import renumbered

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headway.metrics.bootstrap import Paired, paired_bootstrap
+from headway.metrics.catalogue import Measure, bleu_tokenizer, choose
 from headway.metrics.distance import edit_distances
-from headway.metrics.measurement import measure, sentence_chrf
-from headway.metrics.measures import Measure, bleu_tokenizer, choose
+from headway.metrics.measure import measure, sentence_chrf
 from headway.metrics.score import Score, Scores
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import SupportsFloat
 from sacrebleu.significance import PairedTest, Result
 
 from headway.errors import UsageError
-from headway.metrics.measures import Measure
+from headway.metrics.catalogue import Measure
 from headway.metrics.score import Score
 
 SEED = 12345  # sacreBLEU's own, so that a plain run gives the numbers of its command line

@@ -11,7 +11,7 @@ import numpy as np
 from sacrebleu.metrics.base import Score as SacreScore
 
 from headway.errors import UsageError
-from headway.metrics.ratio import Counts, Ratio
+from headway.metrics.own_metrics import Counts, Ratio
 from headway.text.trees import Bracket, Tree, read_tree
 
 ROOTS = {"TOP", "ROOT", "S1", ""}  # every tree has one: nothing to find

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headway.errors import UsageError
-from headway.metrics.measures import Measure
-from headway.metrics.ratio import Counts, Ratio
+from headway.metrics.catalogue import Measure
+from headway.metrics.own_metrics import Counts, Ratio
 
 
 class Comet(Ratio):

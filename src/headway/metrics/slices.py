@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from headway.metrics.measures import bleu_splitter, main_language
+from headway.metrics.catalogue import bleu_splitter, main_language
 
 EDGES = (5, 10, 15, 20, 30, 40, 60)
 

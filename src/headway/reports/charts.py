@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from headway.pages import PALETTE, Html, join, tag
+from headway.reports.html import PALETTE, Html, join, tag
 
 WIDTH, HEIGHT = 560, 240
 LEFT, RIGHT, TOP, BOTTOM = 54, 24, 14, 34

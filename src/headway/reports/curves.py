@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headway.pages import Html, data, join, page, table, tag
 from headway.reports.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, colour, level, short, ticks
 from headway.reports.history import Curve, History
+from headway.reports.html import Html, data, join, page, table, tag
 from headway.reports.panels import Line, Panel, panels
 
 DASHES = ("", "7 4", "2 3", "9 3 2 3")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from headway.metrics import Paired, Score, Scores
-from headway.pages import FIND, Html, find_box, join, page, table, tag
 from headway.reports.charts import bar_chart, histogram
 from headway.reports.comparison import TIE, Comparison, Duel, Part
 from headway.reports.difference import judged, marked
 from headway.reports.evaluation import Evaluation, Sentence
+from headway.reports.html import FIND, Html, find_box, join, page, table, tag
 from headway.reports.tables import say_tally, verdict
 from headway.reports.testset import mean
 

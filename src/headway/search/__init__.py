@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from headway.search.base import Hypothesis, Search, Stepper
 from headway.search.beam import Beam
-from headway.search.constraints import Constrained
+from headway.search.beam_record import Record
+from headway.search.constrained import Constrained
 from headway.search.ensemble import Ensemble
 from headway.search.greedy import Greedy
 from headway.search.limits import Limits
-from headway.search.record import Record
 from headway.search.sample import Sample
 from headway.search.scoring import score, score_texts
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headway.search.shaping import Shape
+from headway.search.logits_processors import Shape
 
 LONGEST_LOOP, LOOP_TIMES = 10, 4  # up to ten pieces said four times in a row
 

@@ -14,9 +14,9 @@ from torch import Tensor
 from headway.search.base import Hypothesis, Stepper, check_alpha
 from headway.search.candidates import Candidates, best_of_all
 from headway.search.limits import Limits
+from headway.search.logits_processors import Shape
+from headway.search.loop import Draft, Parents, Shaping, write
 from headway.search.pool import Pool
-from headway.search.shaping import Shape
-from headway.search.writing import Draft, Parents, Shaping, write
 from headway.text.vocabulary import EOS
 
 

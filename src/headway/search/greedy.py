@@ -12,10 +12,10 @@ from torch import Tensor
 
 from headway.search.base import Hypothesis, Stepper, check_alpha
 from headway.search.candidates import best_of_each
+from headway.search.independent_rows import ending, write_lines
 from headway.search.limits import Limits
-from headway.search.lines import ending, write_lines
-from headway.search.shaping import Shape
-from headway.search.writing import Draft, Shaping
+from headway.search.logits_processors import Shape
+from headway.search.loop import Draft, Shaping
 
 
 @dataclass(frozen=True)

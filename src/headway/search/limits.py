@@ -8,7 +8,7 @@ from typing import ClassVar
 from jaxtyping import Int
 from torch import Tensor
 
-from headway.search.shaping import Shape, Shortest
+from headway.search.logits_processors import Shape, Shortest
 from headway.text.vocabulary import PAD
 
 

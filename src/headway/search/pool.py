@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headway.search.base import Hypothesis
 from headway.search.candidates import Candidates
-from headway.search.writing import Draft
+from headway.search.loop import Draft
 
 
 @dataclass

@@ -12,10 +12,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headway.search.base import Hypothesis, Stepper, check_alpha
+from headway.search.independent_rows import Choice, ending, write_lines
 from headway.search.limits import Limits
-from headway.search.lines import Choice, ending, write_lines
-from headway.search.shaping import Shape
-from headway.search.writing import Draft, Shaping
+from headway.search.logits_processors import Shape
+from headway.search.loop import Draft, Shaping
 
 Scores = Float[Tensor, "n v"]
 

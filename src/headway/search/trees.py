@@ -9,8 +9,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headway.errors import UsageError
-from headway.search.shaping import Scores, Written
-from headway.search.wellformed import Brackets
+from headway.search.logits_processors import Scores, Written
+from headway.search.well_formed import Brackets
 from headway.text.vocabulary import EOS
 
 SHORTEST = 3  # pieces of a tree besides its leaves: a root that opens and closes, and the end

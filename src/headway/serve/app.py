@@ -12,11 +12,11 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from headway.serve import deepl, libretranslate, plain, v1
+from headway.serve import deepl, libretranslate, plain_page, v1
 from headway.serve.guard import Guard
-from headway.serve.listing import listing
+from headway.serve.middleware import Records, unexpected
 from headway.serve.problems import Problem, rendered, wrong_fields
-from headway.serve.records import Records, unexpected
+from headway.serve.route_list import listing
 from headway.serve.service import Service
 from headway.serve.settings import Settings
 from headway.version import installed
@@ -38,7 +38,7 @@ def create(service: Service, settings: Settings) -> ASGIApp:
     schema = f"{prefix}/openapi.json"
     app = FastAPI(title="headway", version=installed("headway"), docs_url=None, redoc_url=None, openapi_url=schema)
     interfaces = (v1.router(service), libretranslate.router(service, settings), deepl.router(service, settings))
-    for routes in (page(), plain.router(service), about(service, app), *interfaces):
+    for routes in (page(), plain_page.router(service), about(service, app), *interfaces):
         app.include_router(routes, prefix=prefix)
     answer_problems(app, prefix)
     guarded: ASGIApp = Guard(app, service.keys, settings.limits, prefix)
@@ -53,7 +53,7 @@ def create(service: Service, settings: Settings) -> ASGIApp:
 def page() -> APIRouter:
     """The page and its parts, from a table that is made now: no request ever becomes a path."""
     routes = APIRouter(include_in_schema=False)
-    folder = files("headway") / "page"
+    folder = files("headway") / "serve" / "page"
     table = {
         file.name: (file.read_bytes(), kind)
         for file in (folder.iterdir() if folder.is_dir() else ())

@@ -12,10 +12,10 @@ from pydantic import BaseModel, BeforeValidator
 from headway.serve.documents import Written
 from headway.serve.fields import check_texts, checked, fields
 from headway.serve.forms import Code, body
-from headway.serve.interpreter import AUTO, Found, Interpreter, note_all
+from headway.serve.language_routing import AUTO, Found, Interpreter, note_all
 from headway.serve.languages import name, shown
 from headway.serve.markup import Markup
-from headway.serve.prose import Prose
+from headway.serve.plain_text import Prose
 from headway.serve.service import Service
 from headway.serve.settings import Settings
 

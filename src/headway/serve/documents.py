@@ -7,12 +7,12 @@ from pathlib import PurePath
 from typing import Protocol, runtime_checkable
 
 from headway.serve.docx import Docx
-from headway.serve.interpreter import Readable
+from headway.serve.language_routing import Readable
 from headway.serve.markup import Markup
+from headway.serve.plain_text import Prose
 from headway.serve.problems import Problem
-from headway.serve.prose import Prose
-from headway.serve.sentence import Translated
 from headway.serve.subtitles import Subtitles
+from headway.serve.tagged_sentence import Translated
 
 MOST_CHARACTERS = 1_000_000  # to translate, in one file
 

@@ -11,10 +11,10 @@ from copy import deepcopy
 from typing import Any
 
 from headway.errors import UsageError
+from headway.serve.plain_text import Prose
 from headway.serve.problems import Problem
 from headway.serve.projection import Node, Projection
-from headway.serve.prose import Prose
-from headway.serve.sentence import Translated
+from headway.serve.tagged_sentence import Translated
 
 MOST_ENTRIES = 2000  # files in the archive
 MOST_BYTES = 50_000_000  # of all of them, unpacked

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from headway.errors import UsageError
 from headway.serve.problems import Problem
-from headway.training.files import disk_trouble
+from headway.storage.files import disk_trouble
 
 LONGEST_KEY = 200  # characters of a key somebody shows
 LARGEST_FILE = 1 << 20  # bytes

@@ -27,14 +27,14 @@ from headway.serve.forms import (
     body,
 )
 from headway.serve.guard import admit
-from headway.serve.interpreter import Found, Interpreter, note_all
+from headway.serve.language_routing import Found, Interpreter, note_all
 from headway.serve.languages import name, shown
 from headway.serve.markup import Markup
+from headway.serve.plain_text import Prose
 from headway.serve.problems import Problem
-from headway.serve.prose import Prose
+from headway.serve.result_files import Shelf
 from headway.serve.service import Answer, Service
 from headway.serve.settings import Settings
-from headway.serve.shelf import Shelf
 
 TIMEOUT = 500  # milliseconds that a page waits after the last key was struck
 KINDS = {"text": Prose, "html": Markup}

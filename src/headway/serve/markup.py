@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.serve.passages import passages
-from headway.serve.sentence import Sentence, Translated
+from headway.serve.html_segments import passages
+from headway.serve.tagged_sentence import Sentence, Translated
 
 
 class Markup:

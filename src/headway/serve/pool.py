@@ -11,9 +11,9 @@ from headway.errors import HeadwayError
 from headway.serve.batching import Batch, Waiting
 from headway.serve.channel import Message
 from headway.serve.logs import Log
-from headway.serve.measures import Measures
 from headway.serve.problems import Problem
 from headway.serve.process import Died, Worker
+from headway.serve.prometheus import Measures
 
 SILENCE = 30.0  # seconds after which a process that does not answer is taken for dead
 PAUSE = 1.0  # seconds before a process that could not be started is tried again

@@ -14,11 +14,11 @@ from headway.serve.batching import Heard, Job, Kind, Waiting, unheard
 from headway.serve.channel import Message
 from headway.serve.keys import Keys
 from headway.serve.logs import Log
-from headway.serve.measures import Measures
 from headway.serve.models import Offered, Pair, model_ids, offered
 from headway.serve.pool import Pool, Start
 from headway.serve.problems import Problem
 from headway.serve.process import ModelProcess
+from headway.serve.prometheus import Measures
 from headway.serve.settings import Settings
 
 PREDICT_WEIGHT = 5  # what a piece costs at most: models that write search, too

@@ -8,7 +8,7 @@ from html import unescape
 
 from headway.serve.markup import Markup
 from headway.serve.problems import Problem
-from headway.serve.sentence import Translated
+from headway.serve.tagged_sentence import Translated
 
 _TIME = r"\d{1,3}:\d{1,2}:\d{1,2}[,.]\d{1,3}"
 _TIMES = rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\r\n]*\r?\n"

@@ -10,13 +10,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from headway.serve.curves import curves
+from headway.serve.middleware import note, note_model
 from headway.serve.models import Pair
 from headway.serve.problems import Problem
-from headway.serve.records import note, note_model
 from headway.serve.service import Answer, Service
 from headway.serve.settings import Limits
-from headway.serve.strict import StrictRoute
+from headway.serve.strict_json import StrictRoute
+from headway.serve.training_curves import curves
 
 MOST = Limits()
 Name = Annotated[str, Field(max_length=64)]

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headway.cores import share_cores
 from headway.errors import HeadwayError
+from headway.openmp import share_cores
 from headway.serve import channel
 from headway.serve.channel import Message
 from headway.serve.logs import place
@@ -62,7 +62,7 @@ class Mail:
 def opened(message: Message, say: Say) -> Any:
     """All models; what the server should know of them, or why they cannot be opened."""
     try:
-        from headway.serve.desk import Desk
+        from headway.serve.model_handlers import Desk
 
         desk = Desk({name: Path(folder) for name, folder in message["models"].items()}, message["options"], say)
     except HeadwayError as error:

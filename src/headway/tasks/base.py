@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from headway.architecture import Model
 from headway.data.corpus import Data
 from headway.data.files import Files
 from headway.errors import UsageError
 from headway.metrics import Scores
+from headway.model.design import Model
 from headway.text.tokenizer import Text
 from headway.training.settings import Training
 from headway.training.task import Task

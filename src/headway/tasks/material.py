@@ -14,9 +14,9 @@ from headway.data import store
 from headway.data.corpus import Data, Pair, content_key, dev_pairs, train_pairs
 from headway.data.counts import Counts
 from headway.errors import UsageError
+from headway.storage import files
 from headway.tasks.base import Setup
 from headway.text.tokenizer import Tokenizer, load
-from headway.training import files
 
 
 @dataclass(frozen=True)

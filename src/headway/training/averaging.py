@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 
-from headway.training.weights import Weights, fill, whole
+from headway.storage.weights import Weights, fill, whole
 
 
 def floating(weights: Weights) -> Weights:

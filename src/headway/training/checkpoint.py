@@ -15,10 +15,10 @@ from typing import Any
 from torch import Tensor
 
 from headway.errors import DiskError, UsageError
-from headway.training import files
-from headway.training import tensors as tensor_files
-from headway.training.lock import Lock, sweep
-from headway.training.manifest import Checkpoint, DamagedError, read_checkpoint, write_checkpoint
+from headway.storage import files
+from headway.storage import tensors as tensor_files
+from headway.storage.lock import Lock, sweep
+from headway.storage.manifest import Checkpoint, DamagedError, read_checkpoint, write_checkpoint
 
 NAME = re.compile(r"step-(\d{8,15})(?:\.(\d{1,6}))?")  # .2 is the second checkpoint of the same step
 

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import UsageError
-from headway.numerics.graph import Graph, record_onto
-from headway.training.carried import put_back, untouched
+from headway.model.cuda_graph import Graph, record_onto
 from headway.training.optimiser import Update, set_rate
+from headway.training.recurrent_state import put_back, untouched
 from headway.training.task import Batch
 
 DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -11,17 +11,17 @@ from torch import nn
 
 from headway.data.order import Cursor
 from headway.errors import UsageError
+from headway.storage.manifest import Checkpoint
+from headway.storage.weights import Weights, gathered, load_weights, weights_of, whole
 from headway.training.averaging import Average
-from headway.training.carried import put_back
+from headway.training.divergence import Guard
 from headway.training.engine import Engine
-from headway.training.guard import Guard
-from headway.training.manifest import Checkpoint
 from headway.training.optimiser import moments, restore_moments
 from headway.training.ranks import Ranks
+from headway.training.recurrent_state import put_back
 from headway.training.saver import Saver
 from headway.training.settings import Training
 from headway.training.task import Stream, Task
-from headway.training.weights import Weights, gathered, load_weights, weights_of, whole
 
 CHECKPOINT_SECONDS = 300
 

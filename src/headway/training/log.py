@@ -10,7 +10,7 @@ from io import FileIO
 from pathlib import Path
 from types import TracebackType
 
-from headway.training import files
+from headway.storage import files
 from headway.training.events import Event
 
 NAME = "metrics.jsonl"

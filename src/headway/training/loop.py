@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 from headway.data.prefetch import Prefetch
 from headway.errors import STOPPED_BY_SIGTERM, DivergedError
+from headway.storage.weights import load_weights
+from headway.training.divergence import Diverging
 from headway.training.engine import seed_of
 from headway.training.events import Ended, Event, Noted, Saved, Validated
-from headway.training.guard import Diverging
 from headway.training.job import Job
 from headway.training.meter import Meter
 from headway.training.signals import StopRequest
 from headway.training.task import Batch, Validation
-from headway.training.weights import load_weights
 
 AHEAD = 4  # batches made in the background
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headway.training.divergence import Diverging
 from headway.training.events import Stepped
-from headway.training.guard import Diverging
 from headway.training.job import Job
 from headway.training.task import Batch
 

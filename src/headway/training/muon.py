@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headway.machine import half_is_fast
-from headway.parts.attention import Attention
-from headway.parts.feed_forward import SwigluLayer
-from headway.parts.stacks import Stack
+from headway.devices import half_is_fast
+from headway.model.attention import Attention
+from headway.model.feed_forward import SwigluLayer
+from headway.model.stacks import Stack
 
 QUINTIC = (3.4445, -4.7750, 2.0315)  # Jordan's: five rounds bring singular values of 0.01 to 1 near 1
 ROUNDS = 5

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from headway.storage.weights import Weights, fill, whole
 from headway.training.muon import Orthogonal, matrices
-from headway.training.weights import Weights, fill, whole
 
 
 @dataclass(frozen=True)

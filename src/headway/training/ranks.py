@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from headway.errors import LostError, UsageError
-from headway.parts.stacks import Stack
+from headway.model.stacks import Stack
 
 PATIENCE = timedelta(hours=6)  # others wait while the first encodes a large corpus; torchrun notices the dead
 GROUPS: list[object] = []  # kept to the end: if DDP is the last to let go of its group, both may wait for ever

@@ -10,8 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from headway.card import CardFacts
 from headway.data.order import Cursor
+from headway.storage.card import CardFacts
 
 
 @runtime_checkable

@@ -1,0 +1,192 @@
+"""One file from a server, whole: cut connections are taken up again where they broke, in this command or the next."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from email.message import Message
+from http.client import HTTPException, HTTPMessage, HTTPResponse
+from pathlib import Path
+from typing import IO
+from urllib.error import HTTPError, URLError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from headway.data.archives import PIECE
+from headway.errors import UsageError
+from headway.storage.files import check_space, disk_trouble
+from headway.version import installed
+
+PASSING = (408, 429, 500, 502, 503, 504)  # answers that may be better the next time
+
+Tell = Callable[[int, int | None], None]  # bytes so far, and in all where the server says so
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait for a server."""
+
+    timeout: float = 30.0  # seconds without a byte
+    pauses: tuple[float, ...] = (1.0, 3.0, 10.0, 30.0)  # seconds before each new try that follows one without progress
+
+
+class BrokenError(Exception):
+    """It did not work this time; what has arrived is kept."""
+
+
+class UnreachableError(BrokenError):
+    """Nothing came back at all."""
+
+
+def download(url: str, part: Path, tell: Tell, patience: Patience) -> None:
+    """Bring `part` to its full length. Whatever happens, what has arrived stays for the next time."""
+    pauses, received = iter(patience.pauses), False
+    while True:
+        before = size(part)
+        try:
+            attempt(url, part, tell, patience.timeout)
+            return
+        except BrokenError as error:
+            if size(part) > before:
+                pauses, received = iter(patience.pauses), True
+            pause = next(pauses, None)
+            if pause is None or (isinstance(error, UnreachableError) and not received):
+                raise UsageError(f"{url}: {error}{kept(part)}") from None
+            time.sleep(pause)
+
+
+def kept(part: Path) -> str:
+    have = size(part)
+    return f"; {have:,} bytes are kept, the same command goes on from there" if have else ""
+
+
+def size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def attempt(url: str, part: Path, tell: Tell, timeout: float) -> None:
+    """Ask for what is missing and write it down; BrokenError if the end was not reached."""
+    try:
+        with opened(url, wanted(part), timeout) as response:
+            write_down(response, part, tell)
+    except HTTPError as error:
+        with error:
+            if error.code != 416:
+                raise refusal(url, error) from None
+            settle(part, error.headers)
+
+
+def write_down(response: HTTPResponse, part: Path, tell: Tell) -> None:
+    have = first_byte(response, size(part))
+    total = None if response.length is None else have + response.length
+    check_space(part.parent, response.length or 0)
+    with ExitStack() as stack:
+        with disk_trouble(part, total or 0):
+            mark(part).write_text(validator(response.headers), encoding="ascii", errors="ignore")
+            file = stack.enter_context(part.open("r+b" if have else "wb"))
+            file.truncate(have)
+            file.seek(have)
+        for piece in iter(lambda: received(response), b""):
+            with disk_trouble(part, total or 0):
+                file.write(piece)
+            have += len(piece)
+            tell(have, total)
+        if total is not None and have < total:
+            raise BrokenError(f"the connection was cut after {have:,} of {total:,} bytes")
+
+
+# ---------------------------------------------------------------- going on
+
+
+def mark(part: Path) -> Path:
+    """Where the server's name for this version of the file is kept: only the same version may be continued."""
+    return part.with_name(f"{part.name}.version")
+
+
+def wanted(part: Path) -> dict[str, str]:
+    """Headers that ask for the rest, or for everything if the file has changed; none without a version."""
+    version = mark(part).read_text(encoding="ascii") if mark(part).exists() else ""
+    return {"Range": f"bytes={size(part)}-", "If-Range": version} if version and size(part) else {}
+
+
+def validator(headers: Message) -> str:
+    """A strong name of the file's version: a weak one does not promise the same bytes."""
+    tag = headers.get("ETag", "")
+    return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified", "")
+
+
+def first_byte(response: HTTPResponse, have: int) -> int:
+    """Where the answer begins: after what we have, or at the start when the server gives it all."""
+    if response.status != 206:
+        return 0
+    found = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
+    if found is None or int(found[1]) != have:
+        raise UsageError(f"{response.url}: the server sent another part than was asked for")
+    return have
+
+
+def settle(part: Path, headers: Message) -> None:
+    """The server has nothing after our last byte: either all is here, or what is here belongs to another file."""
+    if headers.get("Content-Range", "") != f"bytes */{size(part)}":
+        forget(part)
+        raise BrokenError("the file on the server has changed")
+
+
+def forget(part: Path) -> None:
+    for path in (part, mark(part)):
+        path.unlink(missing_ok=True)
+
+
+# ---------------------------------------------------------------- the wire
+
+
+class Straight(HTTPRedirectHandler):
+    """Follow a redirection, but never from a safe connection to an open one."""
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Request | None:
+        if req.type == "https" and not newurl.startswith("https://"):
+            fp.close()
+            raise UsageError(f"{req.full_url}: leads to {newurl}, which is not safe; nothing was fetched from there")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def opened(url: str, headers: dict[str, str], timeout: float) -> HTTPResponse:
+    request = Request(url, headers={"User-Agent": f"headway/{installed('headway')}", **headers})
+    try:
+        response = build_opener(Straight).open(request, timeout=timeout)
+    except HTTPError:
+        raise
+    except TimeoutError:
+        raise UnreachableError(f"no answer within {timeout:g} seconds") from None
+    except URLError as error:
+        raise UnreachableError(f"cannot be reached ({reason_of(error)}): is there a network?") from None
+    except (OSError, HTTPException) as error:
+        raise BrokenError(f"the connection broke ({reason_of(error)})") from None
+    if response.headers.get_content_type() == "text/html":
+        response.close()
+        raise UsageError(f"{url}: the server answers with a web page, not with the file; has it moved?")
+    return response
+
+
+def reason_of(error: BaseException) -> str:
+    reason = getattr(error, "reason", error)
+    return getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+
+
+def refusal(url: str, error: HTTPError) -> Exception:
+    if error.code in PASSING:
+        return BrokenError(f"the server answers {error.code} {error.reason}")
+    return UsageError(f"{url}: the server answers {error.code} {error.reason}; see `headway data list` for its page")
+
+
+def received(response: HTTPResponse) -> bytes:
+    try:
+        return response.read(PIECE)
+    except TimeoutError:
+        raise BrokenError("no more bytes came") from None
+    except (OSError, HTTPException) as error:
+        raise BrokenError(f"the connection broke ({reason_of(error)})") from None

@@ -1,0 +1,152 @@
+"""CTranslate2: the model converted once and kept, for machines where our own kernel cannot be compiled."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from headway.engines.base import Precision, Unavailable, processors, user_cache
+from headway.engines.pytorch import TorchEngine
+from headway.errors import HeadwayError
+from headway.exchange.ctranslate2 import convert
+from headway.model.design import Design, EncoderDecoderDesign
+from headway.search import Beam, Greedy, Hypothesis, Search
+from headway.search.base import length_weight
+from headway.search.logits_processors import Shape
+from headway.text.vocabulary import EOS, PAD
+
+QUANTISATION: dict[Precision, str | None] = {"fp32": None, "int8": "int8"}
+COMPUTE: dict[Precision, str] = {"fp32": "float32", "int8": "int8"}
+
+
+class CTranslate2Engine:
+    """Greedy and beam search by CTranslate2, whose rule for lengths and for stopping is its own.
+
+    Its hypotheses have no scores of single pieces. Other searches and shapes go to the model itself.
+    """
+
+    name = "ctranslate2"
+
+    def __init__(
+        self, model: nn.Module, design: Design, precision: Precision, folder: Path | None, workers: int | None = None
+    ) -> None:
+        """Raises Unavailable if the package is missing or its format cannot hold the model."""
+        self.precision: str = precision
+        self.workers = workers or processors()
+        self.otherwise = TorchEngine(model)
+        self.translator = open_translator(converted(model, design, precision, folder), precision, self.workers)
+
+    def translate(
+        self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
+    ) -> list[list[Hypothesis]]:
+        if not len(source):
+            return []
+        if not isinstance(search, Greedy | Beam) or shapes or search.limits.shapes(source) or not all_end(source):
+            return self.otherwise.translate(source, search, shapes)
+        penalty = search.alpha if isinstance(search, Beam) else 0.0
+        results = self.translator.translate_batch(
+            [[str(i) for i in row if i not in (PAD, EOS)] for row in source.tolist()],
+            min_decoding_length=0,
+            max_decoding_length=int(search.limits.caps(source).max()),
+            length_penalty=penalty,
+            return_scores=True,
+            return_end_token=True,
+            **width(search),
+        )
+        return [list(hypotheses(result, penalty, search.alpha)) for result in results]
+
+
+def all_end(source: Int[Tensor, "b s"]) -> bool:
+    """CTranslate2 puts the end of every source itself."""
+    last = (source != PAD).sum(dim=1, keepdim=True).clamp(min=1) - 1
+    return bool((source.gather(1, last) == EOS).all())
+
+
+def width(search: Greedy | Beam) -> dict[str, Any]:
+    if isinstance(search, Greedy):
+        return {"beam_size": 1}
+    return {"beam_size": search.size, "num_hypotheses": search.n_best, "patience": search.patience or 1.0}
+
+
+def hypotheses(result: Any, penalty: float, alpha: float) -> Iterator[Hypothesis]:
+    """Its scores are totals divided by a power of the length, the end included; ours are weighed as everywhere."""
+    for pieces, score in zip(result.hypotheses, result.scores, strict=True):
+        ids = [int(piece) for piece in pieces]
+        finished, length = ids[-1:] == [EOS], max(1, len(ids))
+        total = score * length**penalty
+        yield Hypothesis(ids[: len(ids) - finished], total * length_weight(length, alpha), total, [], finished)
+
+
+# ---------------------------------------------------------------- the converted model
+
+
+def converted(model: nn.Module, design: Design, precision: Precision, folder: Path | None) -> Path:
+    """The model in CTranslate2's format: in its own folder, or in the user's cache if that cannot be written."""
+    if not isinstance(design, EncoderDecoderDesign):
+        raise Unavailable(f"it translates with encoder-decoders, this is {design.__class__.__name__}")
+    try:
+        import ctranslate2  # noqa: F401
+    except ImportError as error:
+        raise Unavailable(f"{error}; pip install 'headway[ctranslate2]'") from None
+    tensors = model.state_dict()
+    name = f"ctranslate2-{precision}-{digest(design, tensors)}"
+    places = ([folder / "cache"] if folder else []) + [user_cache()]
+    for place in places:
+        try:
+            return in_place(place / name, design, tensors, QUANTISATION[precision])
+        except OSError:  # read only, or full
+            continue
+        except HeadwayError as error:
+            raise Unavailable(str(error)) from None
+    raise Unavailable(f"the converted model can be kept neither in {places[0]} nor in {places[-1]}")
+
+
+def digest(design: Design, tensors: Mapping[str, Tensor]) -> str:
+    """Changes with the design and with any weight."""
+    found = hashlib.sha256(repr(design).encode())
+    for name, tensor in sorted(tensors.items()):
+        found.update(name.encode())
+        found.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().data)
+    return found.hexdigest()[:20]
+
+
+def in_place(path: Path, design: EncoderDecoderDesign, tensors: Mapping[str, Tensor], bits: str | None) -> Path:
+    """Written beside and renamed, so that nobody ever sees half of it."""
+    if path.is_dir():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    source, target = (
+        [str(i) for i in range(len(tensors[f"{side}_embedding.weight"]))] for side in ("source", "target")
+    )
+    try:
+        # Pieces by number: what they stand for does not matter here. Copies: quantising writes over what it is given.
+        convert(design, {name: tensor.clone() for name, tensor in tensors.items()}, source, target, new, bits)
+        if not path.is_dir():
+            new.rename(path)
+    except OSError:
+        if not path.is_dir():  # else another process was faster
+            raise
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return path
+
+
+def open_translator(path: Path, precision: Precision, workers: int) -> Any:
+    """One thread for each worker: more threads in one worker are slower for sentences."""
+    import ctranslate2
+
+    try:
+        return ctranslate2.Translator(
+            str(path), device="cpu", compute_type=COMPUTE[precision], inter_threads=workers, intra_threads=1
+        )
+    except (RuntimeError, ValueError) as error:
+        raise Unavailable(f"it cannot open the converted model: {error}") from None

@@ -1,0 +1,1 @@
+"""The engine for CUDA: beam search as captured graphs and Triton kernels."""

@@ -1,0 +1,1 @@
+"""The engine compiled for this processor."""

@@ -1,0 +1,78 @@
+"""The panels of a trace: each is a function of one look at a translation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from headway.inspection.attribution import attribution, occlusion
+from headway.inspection.beam_trace import Watched
+from headway.inspection.figure import inside
+from headway.inspection.forward_pass import Reading
+from headway.inspection.heads import reading_habits, told
+from headway.inspection.logit_lens import lens
+from headway.inspection.trace_request import TraceRequest
+from headway.model.design import Design
+from headway.model.models import EncoderDecoder
+from headway.storage.byte_tables import pack
+from headway.tasks.translation.task import Tokenizers
+
+KINDS = {"encoder": ("encoder", "self"), "decoder": ("decoder", "self"), "cross": ("decoder", "cross")}
+
+
+@dataclass(frozen=True)
+class Look:
+    """A translation that is looked at."""
+
+    model: EncoderDecoder  # a twin that nobody else uses, with heads silenced as asked
+    design: Design
+    tokenizers: Tokenizers
+    request: TraceRequest
+    search: Watched
+    reading: Reading
+
+
+def attention(look: Look) -> dict[str, Any]:
+    return {name: pack(look.reading.attention(*kind)) for name, kind in KINDS.items()}
+
+
+def heads(look: Look) -> list[dict[str, Any]]:
+    return [
+        head for kind in KINDS.values() for head in told(reading_habits(look.reading, look.tokenizers, *kind), *kind)
+    ]
+
+
+def beam(look: Look) -> dict[str, Any]:
+    return look.search.told(look.tokenizers.target)
+
+
+def logit_lens(look: Look) -> dict[str, Any]:
+    return lens(look.model, look.reading, look.tokenizers.target)
+
+
+def from_inside(look: Look) -> dict[str, Any]:
+    return inside(look.model, look.design, look.reading, look.tokenizers, look.request.position)
+
+
+PANELS: dict[str, Callable[[Look], Any]] = {
+    "attention": attention,
+    "heads": heads,
+    "beam": beam,
+    "lens": logit_lens,
+    "inside": from_inside,
+}
+CAUSES: dict[str, Callable[[EncoderDecoder, Reading], dict[str, Any]]] = {  # parts of one panel, as they cost much
+    "attribution": attribution,
+    "occlusion": occlusion,
+}
+
+
+def panels(look: Look) -> dict[str, Any]:
+    """Those that were asked for."""
+    wanted = look.request.include
+    shown = {name: panel(look) for name, panel in PANELS.items() if name in wanted}
+    causes = [cause(look.model, look.reading) for name, cause in CAUSES.items() if name in wanted]
+    return shown | (
+        {"attribution": {name: table for cause in causes for name, table in cause.items()}} if causes else {}
+    )

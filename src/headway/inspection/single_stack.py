@@ -1,0 +1,74 @@
+"""Models of one stack, seen from outside: who looked at whom, what its heads do, and what it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headway.errors import UsageError
+from headway.inspection.anatomy import size_of
+from headway.inspection.heads import habits, rarity, told
+from headway.inspection.trace_request import TraceRequest
+from headway.model.hooks import Seen, attention_layers
+from headway.storage.byte_tables import pack
+from headway.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Single:
+    """The stack of a model that has only one."""
+
+    model: nn.Module
+    name: Literal["encoder", "decoder"]  # as a trace calls it: one that looks everywhere, or one that looks back
+    path: str  # where it is in the model
+
+    @property
+    def layers(self) -> list[str]:
+        """The names of its attention layers, from the bottom up."""
+        return [name for name in attention_layers(self.model) if name.startswith(f"{self.path}.layers.")]
+
+    def silenced(self, request: TraceRequest) -> list[tuple[str, int]]:
+        """Heads to silence, by the names of their layers. What only a translation has is refused."""
+        if request.prefix or request.hypothesis:
+            raise UsageError("prefix and hypothesis are for translations; this model writes none")
+        layers = self.layers
+        for head in request.ablate:
+            if (head.stack, head.kind) != (self.name, "self") or head.layer >= len(layers):
+                last = f"{self.name}.{len(layers) - 1}.self"
+                raise UsageError(f"there is no head {head}; this model has {self.name}.0.self to {last}")
+        return [(layers[head.layer], head.head) for head in request.ablate]
+
+    def weights(self, seen: Seen) -> Float[Tensor, "l h q k"]:
+        return torch.cat([seen.attention(name) for name in self.layers]).float()
+
+    def panels(
+        self, weights: Float[Tensor, "l h q k"], ids: Sequence[int], tokenizer: Tokenizer, request: TraceRequest
+    ) -> dict[str, Any]:
+        """Those that were asked for. `ids` are what is looked at; idle heads rest on the first."""
+        found: dict[str, Any] = {}
+        if "attention" in request.include:
+            found["attention"] = {self.name: pack(weights)}
+        if "heads" in request.include:
+            found["heads"] = told(habits(weights.cpu(), "self", rarity(ids, tokenizer), 0), self.name, "self")
+        return found
+
+    def facts(self, name: str, vocabulary: int) -> dict[str, Any]:
+        layers = attention_layers(self.model)
+        first = self.layers[0]
+        inner = self.model.get_submodule(first.removesuffix("self_attention") + "feed_forward.down")
+        return {
+            "name": name,
+            "source": "",
+            "target": "",
+            f"{self.name}_layers": len(self.layers),
+            "heads": layers[first].heads,
+            "width": layers[first].out.out_features,
+            "inner": inner.get_parameter("weight").size(1),
+            "vocabulary": [vocabulary],
+            "parameters": size_of(self.model),
+        }

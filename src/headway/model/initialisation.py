@@ -1,0 +1,47 @@
+"""How weights begin."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from headway.model.attention import Attention
+from headway.model.embedding import Embedding
+from headway.model.feed_forward import ReluLayer, SwigluLayer
+from headway.model.heads.vocabulary import VocabularyHead
+
+
+def initialise(model: nn.Module, gains: dict[nn.Module, float]) -> None:
+    """Glorot's uniform for matrices, width^-0.5 for vocabularies, zero for biases; DeepNorm's gain where it applies."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            initialise_linear(module)
+        elif isinstance(module, Embedding | VocabularyHead):
+            nn.init.normal_(module.weight, std=module.weight.size(1) ** -0.5)
+    for stack, gain in gains.items():
+        for module in stack.modules():
+            if isinstance(module, Attention):
+                initialise_attention(module, gain)
+            elif isinstance(module, ReluLayer | SwigluLayer):
+                scale(module.up, gain)
+                scale(module.down, gain)
+
+
+def initialise_linear(linear: nn.Linear) -> None:
+    nn.init.xavier_uniform_(linear.weight)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)
+
+
+def initialise_attention(attention: Attention, gain: float) -> None:
+    """W_Q, W_K and W_V share one matrix but begin as three."""
+    q, k, v = attention.qkv.weight.detach().split(attention.widths)
+    for part in (q, k, v):
+        nn.init.xavier_uniform_(part)
+    v.mul_(gain)
+    scale(attention.out, gain)
+
+
+@torch.no_grad()
+def scale(linear: nn.Linear, gain: float) -> None:
+    linear.weight.mul_(gain)

@@ -1,1 +1,0 @@
-"""Formulas and masks, without parameters."""

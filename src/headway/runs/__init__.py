@@ -1,0 +1,1 @@
+"""Decide, start and resume a training run."""

@@ -1,0 +1,130 @@
+"""One writer at a time: a lock file that says who, and that the kernel frees however its holder dies."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+import weakref
+from pathlib import Path
+from types import TracebackType
+
+from headway.errors import UsageError
+from headway.storage.files import POSIX, disk_trouble
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+
+UNFINISHED = re.compile(r".+\.tmp-(\d{1,10})")
+
+
+def alive(pid: int) -> bool:
+    """Whether a process of this number runs here."""
+    if not POSIX:  # there, asking with signal 0 would interrupt the process
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # somebody else's, but it runs
+        return True
+    return pid > 0
+
+
+def sweep(folder: Path) -> None:
+    """Remove what writers that died left unfinished."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        found = UNFINISHED.fullmatch(path.name)
+        if not found or (int(found[1]) != os.getpid() and alive(int(found[1]))):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+class Lock:
+    """Held from `take` to `release` or the end of the process. A dead holder's lock is simply taken over.
+
+    `patience`: so many seconds a living holder is waited for.
+    """
+
+    def __init__(self, path: Path, patience: float = 0.0) -> None:
+        self.path, self.patience = path, patience
+        self._release: weakref.finalize | None = None
+
+    def take(self) -> None:
+        if self._release is not None:
+            return
+        with disk_trouble(self.path, 64):
+            file = self._open()
+            os.ftruncate(file, 0)
+            os.lseek(file, 0, os.SEEK_SET)
+            os.write(file, f"{os.getpid()}\n".encode())
+        self._release = weakref.finalize(self, _let_go, file, self.path, os.getpid())
+
+    def release(self) -> None:
+        if self._release is not None:
+            self._release()
+            self._release = None
+
+    def _open(self) -> int:
+        until = time.monotonic() + self.patience
+        while True:
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+            holder = _holder(file)
+            if _is_taken(file, holder):
+                os.close(file)
+                if time.monotonic() < until:
+                    time.sleep(0.02)
+                    continue
+                raise UsageError(
+                    f"{self.path.parent} is being written by process {holder or 'unknown'}: "
+                    "wait until it ends, stop it, or use another folder"
+                )
+            if _is_same(file, self.path):
+                return file
+            os.close(file)  # its holder took it away in this very moment: the name is free again
+
+    def __enter__(self) -> Lock:
+        self.take()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def _holder(file: int) -> int:
+    found = re.match(rb"\d{1,10}", os.read(file, 20))
+    return int(found[0]) if found else 0
+
+
+def _is_taken(file: int, holder: int) -> bool:
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks: believe the process number
+        return holder != os.getpid() and alive(holder)
+    return False
+
+
+def _is_same(file: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _let_go(file: int, path: Path, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child must not free what its parent holds
+        path.unlink(missing_ok=True)
+    os.close(file)

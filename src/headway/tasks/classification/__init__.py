@@ -1,0 +1,1 @@
+"""Labels for a whole text: settings, data, objective, classifier, trace and reports."""

@@ -1,0 +1,228 @@
+"""A label for a whole text: sentiment, topic, question type; or several labels at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from headway.data.bucketing import Lengths, Shape
+from headway.data.corpus import Data
+from headway.data.examples import ExampleBatches
+from headway.data.files import Files
+from headway.data.labelled import form_of, read
+from headway.data.rows import pack, pad, take
+from headway.errors import UsageError
+from headway.metrics.classes import best_threshold
+from headway.model.classifiers import TextClassifier
+from headway.model.design import Model, TextEncoderDesign
+from headway.model.heads.pooling import Mean, Pooling
+from headway.model.initialisation import initialise_linear
+from headway.model.losses import apart
+from headway.model.size import check_range, check_share
+from headway.storage.card import CardFacts
+from headway.storage.folder import check_tensors
+from headway.storage.weights import load_weights, weights_of
+from headway.tasks.base import Loaded, Setup, files_of
+from headway.tasks.classification.classifier import Classes, Classifier, Decision
+from headway.tasks.classification.documents import Documents
+from headway.tasks.label_reports import card_of, middling, named, place, say_labels
+from headway.tasks.material import Tokenizers, kept, place_of
+from headway.tasks.tagging.words import STEM, hide
+from headway.text.tokenizer import load
+from headway.text.vocabulary import BOS, EOS
+from headway.training.plan import propose_encoder
+from headway.training.task import Stream, Validation
+
+THRESHOLD = "threshold"  # its name in headway.json
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Give every text a label, or several."""
+
+    implies: ClassVar[Mapping[str, Any]] = {
+        "data": {"kind": "files"},
+        "text": {"kind": "subword"},
+        "model": {"kind": "encoder"},
+    }
+
+    kind: Literal["classification"] = "classification"
+    many: bool = False  # a text may have several labels, or none
+    pooling: Pooling = Mean()  # mean, class_token or attention: how vectors become one
+    layout: Literal["auto", "tsv", "jsonl", "first"] = "auto"  # of the files; first: a line begins with its label
+    text_field: str | int = ""  # .tsv: column number, unset: 1; .jsonl: field name, unset: text
+    label_field: str | int = ""  # .tsv: column number, unset: 2; .jsonl: field name, unset: label
+    label_separator: str = ","  # between the labels of one text, with many
+    label_until: str = ""  # a label ends here: with ":" NUM:count is read as NUM
+    word_dropout: float = 0.05  # share of pieces hidden while training
+    agreement: float = 0.0  # R-Drop: how much two passes with other dropout must agree; 0: one pass
+
+    def __post_init__(self) -> None:
+        check_share("word_dropout", self.word_dropout)
+        check_range("agreement", self.agreement, 0, 1_000)
+        if self.many and not self.label_separator:
+            raise ValueError("label_separator is empty: with many labels something must stand between them")
+
+    def read(self, data: Data | Files, seed: int) -> Documents:
+        files = files_of(data)
+        files.check()
+        fields, cuts = (self.text_field, self.label_field), (self.label_separator, self.label_until)
+        form = form_of(files.training()[0], self.layout, fields, self.many, cuts)
+        train = [one for path in files.training() for one in read(path, form, files.invalid)]
+        dev = [one for path in files.validation() for one in read(path, form, files.invalid)]
+        return Documents.part(train, dev, Classes((), form), files, seed)
+
+    def propose(self, given: dict[str, Any], data: Data | Files, device: torch.device) -> dict[str, Any]:
+        watch = "f1" if self.many else "accuracy"
+        return propose_encoder(given, len(self.read(data, 0).train), device, {"training": {"watch": watch}})
+
+    def look(self, data: Data | Files, force: bool, seed: int) -> list[str]:  # noqa: ARG002
+        return [f"doctor: {note}" for note in self.read(data, seed).notes()]
+
+    def prepare(self, setup: Setup) -> ClassificationTask:
+        return ClassificationTask(setup, self)
+
+    def build(self, design: Model, pieces: int, labels: int) -> TextClassifier:
+        if not isinstance(design, TextEncoderDesign):
+            raise UsageError(f'classification needs a model that reads (model.kind = "encoder"), not {design.kind}')
+        try:
+            encoder = design.build(pieces)
+        except ValueError as error:
+            raise UsageError(f"model: {error}") from None
+        model = TextClassifier(encoder, self.pooling.build(design.width), design.width, labels, design.dropout)
+        initialise_linear(model.linear)
+        return model
+
+
+class ClassificationObjective(nn.Module):
+    """(pieces, labels) to sums; dummy rows have no label and no weight. For agreement the batch is read twice."""
+
+    def __init__(self, model: TextClassifier, decision: Decision, smoothing: float, settings: Classification) -> None:
+        super().__init__()
+        self.model, self.decision, self.smoothing = model, decision, smoothing
+        self.word_dropout, self.agreement = settings.word_dropout, settings.agreement
+
+    def forward(
+        self, pieces: Int[Tensor, "b t"], labels: Float[Tensor, "b v"]
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""], Int[Tensor, ""]]:
+        real, agreement = pieces[:, 0] == BOS, self.agreement
+        passes = [self.model(hide(pieces, self.word_dropout)) for _ in range(2 if agreement else 1)]
+        costs = torch.stack([self.decision.loss(scores, labels, self.smoothing) for scores in passes]).mean(dim=0)
+        if agreement:
+            costs = costs + agreement / 2 * apart(*passes, chances=self.decision.chances)
+        nll = self.decision.loss(passes[0].detach(), labels, 0.0)
+        return (costs * real).sum(), (nll * real).sum(), real.sum()
+
+
+class ClassificationTask:
+    """A classification run's data, loss and measure."""
+
+    def __init__(self, setup: Setup, settings: Classification) -> None:
+        self.setup, self.settings = setup, settings
+        self.found = settings.read(setup.data, setup.seed)
+        self.classes, self.content = self.found.classes, setup.files.content
+        self.longest = min(setup.files.longest, setup.design.longest)
+        where = place_of(setup.folder / "state" / "text", self.content, setup.seed, asdict(setup.text))
+        self.tokenizer = kept(where, self.learn).source
+        ids = self.tokenizer.encode_many([one.text for one in self.found.train])
+        self.cut = sum(len(row) + 1 > self.longest for row in ids)
+        self.pieces = pack([[BOS, *row][: self.longest] for row in ids], "int32")
+        self.wanted = self.classes.rows(self.found.train).astype(np.float32)
+
+    def learn(self) -> Tokenizers:
+        one = self.setup.text.learn(document.text for document in self.found.train)
+        return Tokenizers(one, one)
+
+    @property
+    def fingerprint(self) -> str:
+        how = json.dumps(asdict(self.settings), sort_keys=True)
+        return f"{self.content}-{self.tokenizer.fingerprint}-{self.setup.seed}-{how}"
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        return ("accuracy", "f1", "micro-f1", "ap")
+
+    def build(self) -> TextClassifier:
+        return self.settings.build(self.setup.design, len(self.tokenizer), len(self.classes.labels))
+
+    def objective(self, model: nn.Module) -> nn.Module:
+        assert isinstance(model, TextClassifier)
+        return ClassificationObjective(model, self.classes.decision, self.setup.training.smoothing, self.settings)
+
+    def stream(self, rank: int, world: int) -> Stream:
+        lengths = self.pieces.lengths
+        ones = np.ones_like(lengths)
+        batch, seed = self.setup.training.batch, self.setup.seed
+        return ExampleBatches(Lengths(lengths, ones), ones, self.fill, batch, seed, (rank, world))
+
+    def fill(self, rows: np.ndarray, shape: Shape) -> tuple[Tensor, ...]:
+        """Padded tensors; dummy rows have one piece, so that attention sees something, but no class token."""
+        pieces = pad(take(self.pieces, rows), shape.rows, shape.source)
+        pieces[len(rows) :, 0] = EOS
+        wanted = np.pad(self.wanted[rows], ((0, shape.rows - len(rows)), (0, 0)))
+        return torch.from_numpy(pieces), torch.from_numpy(wanted)
+
+    def validate(self, model: nn.Module, device: torch.device) -> Validation:
+        """With many labels the threshold is tuned on the same texts, and published with the model."""
+        assert isinstance(model, TextClassifier)
+        dev = self.found.dev
+        if not dev:
+            return Validation({})
+        classifier = Classifier(model, self.tokenizer, self.classes, self.longest, device)
+        scores, meant = classifier.scores([one.text for one in dev]), self.classes.rows(dev)
+        facts: dict[str, Any] = {}
+        if self.settings.many:
+            classifier.threshold = best_threshold(self.classes.decision.chances(scores).numpy(), meant)
+            facts[THRESHOLD] = classifier.threshold
+        loss = self.classes.decision.loss(scores, torch.from_numpy(meant).float(), 0.0).mean()
+        measured = {"loss": float(loss), **classifier.judge(dev).scores.values_by_name()}
+        shown = dev[middling(dev)]
+        said = classifier.classify([shown.text])[0].labels
+        sample = {"source": shown.text, "reference": ", ".join(shown.labels), "output": ", ".join(said)}
+        return Validation({name: round(value, 5) for name, value in measured.items()}, sample, facts)
+
+    # ------------------------------------------------------------ facts
+
+    def where(self, indices: Any) -> str:
+        return named([place(self.found.train[index]) for index in indices if index >= 0])
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder, STEM)
+        self.classes.save(folder)
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "texts": len(self.found.train),
+            "labels": say_labels(self.classes.labels),
+            "empty": len(self.found.empty),
+            "cut": self.cut,
+            "vocabulary": [len(self.tokenizer)],
+            "measured": f"{', '.join(('loss', *self.measured))} of {len(self.found.dev):,} texts",
+        }
+
+    def card(self, folder: Path, scores: Mapping[str, float]) -> CardFacts:
+        counts = len(self.found.train), len(self.found.dev)
+        sizes = {"vocabulary": len(self.tokenizer), "labels": len(self.classes.labels)}
+        units = "nats a text", "per cent"
+        return card_of("text-classification", folder, self.setup.files, counts, sizes, scores, units)
+
+
+def open_classifier(loaded: Loaded) -> Classifier:
+    """A model folder as a predictor."""
+    settings = loaded.task
+    assert isinstance(settings, Classification)
+    classes, tokenizer = Classes.load(loaded.folder), load(loaded.folder, STEM)
+    model = settings.build(loaded.design, len(tokenizer), len(classes.labels)).eval()
+    check_tensors({name: tuple(tensor.shape) for name, tensor in weights_of(model).items()}, loaded.tensors)
+    load_weights(model, loaded.tensors)
+    longest = min(files_of(loaded.data).longest, loaded.design.longest)
+    threshold = float(loaded.facts.get(THRESHOLD, 0.5))
+    return Classifier(model.to(loaded.device), tokenizer, classes, longest, loaded.device, threshold)

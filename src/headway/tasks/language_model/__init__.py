@@ -1,0 +1,1 @@
+"""Text that goes on: settings, data, objective, predictor, trace and reports."""

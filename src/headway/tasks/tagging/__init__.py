@@ -1,0 +1,1 @@
+"""A label for every word: settings, data, objective, tagger, trace and reports."""

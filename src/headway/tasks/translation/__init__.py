@@ -1,0 +1,1 @@
+"""Text to text: settings, data, objective, translator, trace and reports."""
