@@ -20,8 +20,7 @@ from headway.model.feed_forward import Relu
 from headway.storage.folder import write_model
 from headway.storage.weights import weights_of
 from headway.tasks.run import Run
-from headway.tasks.translation.task import Tokenizers
-from headway.text.tokenizer import Subword, Tokenizer
+from headway.text.tokenizer import Subword, Tokenizer, Tokenizers
 from texts import sentences
 
 SMALL = EncoderDecoderDesign(width=32, heads=4, encoder_layers=2, decoder_layers=1, feed_forward=Relu(width=48))

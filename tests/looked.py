@@ -12,10 +12,9 @@ from headway.engines.pytorch import TorchEngine
 from headway.model.design import EncoderDecoderDesign
 from headway.model.feed_forward import Relu
 from headway.tasks.run import Run
-from headway.tasks.translation.task import Tokenizers
 from headway.tasks.translation.translator import Translator
 from headway.text.sentencepieces import SentencePieces
-from headway.text.tokenizer import Subword
+from headway.text.tokenizer import Subword, Tokenizers
 from headway.text.vocabulary import EOS
 from models import TEXT
 

@@ -17,11 +17,12 @@ import torch
 from exchanged import OTHERS, PIECES, SMALL, publish, trained
 from headway import recipes
 from headway.commands.export import export
+from headway.engines.ctranslate2.convert import UNKNOWN, check_ctranslate2, convert, different
 from headway.errors import RefusedError, UsageError
 from headway.exchange import exports
 from headway.exchange.agreement import Agreement, Trial, forced, tolerance
 from headway.exchange.argos import write_argos
-from headway.exchange.ctranslate2 import UNKNOWN, check_ctranslate2, convert, different, open_ctranslate2
+from headway.exchange.ctranslate2 import open_ctranslate2
 from headway.exchange.destination import MARK
 from headway.exchange.exports import choose_languages, export_model
 from headway.exchange.folders import check_hub_folder, model_of, write_hub_folder

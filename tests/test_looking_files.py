@@ -207,7 +207,7 @@ def test_translate_writes_traces(folder: Path, tmp_path: Path) -> None:
 
 def test_neighbours_are_the_nearest_by_cosine(translator: Translator) -> None:
     tokenizer, table = translator.tokenizers.source, translator.model.source_embedding.weight.detach().numpy()
-    found = neighbourhood(translator, ["dog", "bench"])
+    found = neighbourhood(translator.tokenizers.source, translator.model.source_embedding, ["dog", "bench"])
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
     for word, near in zip(found.words, found.nearest, strict=True):
         (index,) = tokenizer.encode(word)

@@ -153,7 +153,8 @@ def show_embeddings(folder: Path, words: str, tsne: bool, out: Out) -> None:
 
     named = [word.strip() for word in words.split(",") if word.strip()]
     model = folder.resolve().name
-    found = neighbourhood(Translator.load(folder, "cpu", "torch"), named, tsne)
+    translator = Translator.load(folder, "cpu", "torch")
+    found = neighbourhood(translator.tokenizers.source, translator.model.source_embedding, named, tsne)
     out.write(
         json=lambda path: replace_text(path, json.dumps(found.told(), ensure_ascii=False) + "\n"),
         html=lambda path: replace_text(path, words_page(found, model)),

@@ -1,17 +1,14 @@
-"""Ids in, hypotheses out: sorted and packed by tokens inside, in the order given outside."""
+"""Pad lists of ids into a matrix, and group sentences of like length into batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from headway.search.base import Hypothesis
 from headway.text.vocabulary import PAD
-
-Decode = Callable[[Int[Tensor, "b s"], list[int]], list[list[Hypothesis]]]
 
 
 def pad_rows(rows: Sequence[Sequence[int]], device: torch.device | str) -> Int[Tensor, "b s"]:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import sentencepiece
 
+from headway.engines.ctranslate2.convert import convert
 from headway.errors import RefusedError, UsageError
 from headway.exchange.agreement import Engine, Trial
-from headway.exchange.ctranslate2 import convert, open_ctranslate2
+from headway.exchange.ctranslate2 import open_ctranslate2
 from headway.exchange.trained import Trained
 from headway.model.design import EncoderDecoderDesign
 from headway.text.sentencepieces import SentencePieces

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from headway.engines.ctranslate2.convert import QUANTIZATIONS
 from headway.errors import UsageError
 from headway.exchange.agreement import Agreement, Engine, Trial, tolerance
 from headway.exchange.argos import check_package, write_argos
-from headway.exchange.ctranslate2 import QUANTIZATIONS, open_ctranslate2, write_ctranslate2
+from headway.exchange.ctranslate2 import open_ctranslate2, write_ctranslate2
 from headway.exchange.destination import destination, mark
 from headway.exchange.folders import check_hub_folder, write_hub_folder
 from headway.exchange.int8 import open_int8, write_int8

@@ -12,7 +12,6 @@ import torch
 from headway.data.padding import pad_rows
 from headway.errors import RefusedError, UsageError
 from headway.exchange.agreement import Engine, Trial
-from headway.exchange.extras import extra
 from headway.exchange.huggingface import to_gpt2, to_llama, to_marian
 from headway.exchange.quiet import quiet
 from headway.exchange.tokenizer_json import tokenizer_json
@@ -22,6 +21,7 @@ from headway.model.plain_design import with_plain_attention
 from headway.text.sentencepieces import SentencePieces
 from headway.text.tokenizer import Tokenizer
 from headway.text.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES, UNK
+from headway.version import extra
 
 LONGEST = 512  # pieces, in generation_config.json and tokenizer_config.json
 NEVER = [[PAD], [UNK], [BOS]]  # what our search never lets out

@@ -10,7 +10,6 @@ from headway.exchange.layout import (
     BOTH,
     Facts,
     Pair,
-    State,
     Table,
     activation,
     activation_name,
@@ -25,6 +24,7 @@ from headway.model.kernels import Fused
 from headway.model.norms import LayerNorm
 from headway.model.positions import Learned
 from headway.model.residuals import Pre
+from headway.storage.weights import NamedTensors
 from headway.text.vocabulary import BOS, EOS, PAD
 
 PREFIX = "transformer."  # the first published files leave it out
@@ -50,7 +50,7 @@ def gpt2_pairs(design: LanguageModelDesign) -> list[Pair]:
     return [*bottom, *layers, *alike("stack.last_norm", "ln_f", BOTH)]
 
 
-def from_gpt2(state: State, config: Table) -> tuple[LanguageModelDesign, dict[str, Tensor]]:
+def from_gpt2(state: NamedTensors, config: Table) -> tuple[LanguageModelDesign, dict[str, Tensor]]:
     config = Facts(config)
     need("GPT-2", "scale_attn_by_inverse_layer_idx", config.get("scale_attn_by_inverse_layer_idx", False), False)
     need("GPT-2", "tie_word_embeddings", config.get("tie_word_embeddings", True), True)
@@ -74,7 +74,7 @@ def from_gpt2(state: State, config: Table) -> tuple[LanguageModelDesign, dict[st
     return design, tensors | {"head.weight": tensors["embedding.weight"]}
 
 
-def to_gpt2(design: LanguageModelDesign, tensors: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def to_gpt2(design: LanguageModelDesign, tensors: NamedTensors) -> tuple[dict[str, Tensor], dict[str, Any]]:
     norm = check_gpt2(design)
     state = {PREFIX + name: turn(name, x) for name, x in write(gpt2_pairs(design), tensors).items()}
     return state | {"lm_head.weight": tensors["head.weight"]}, {

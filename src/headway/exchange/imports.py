@@ -28,10 +28,9 @@ from headway.storage.card import CardFacts, card
 from headway.storage.folder import FACTS, check_tensors, write_model
 from headway.storage.weights import weights_of
 from headway.tasks.language_model.task import LanguageModelling
-from headway.tasks.material import Tokenizers
 from headway.tasks.run import Run, Task
 from headway.tasks.translation.task import Translation
-from headway.text.tokenizer import Subword
+from headway.text.tokenizer import Subword, Tokenizers
 from headway.text.vocabulary import BOS, EOS
 from headway.version import versions
 

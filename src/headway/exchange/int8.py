@@ -9,7 +9,7 @@ from headway.exchange.trained import Trained, read_trained
 from headway.storage.folder import write_model
 from headway.storage.int8 import quantised
 from headway.storage.weights import weights_of
-from headway.tasks.translation.task import Tokenizers
+from headway.text.tokenizer import Tokenizers
 
 NEW = ("format", "headway", "files")  # facts that the copy says of itself
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from headway.errors import UsageError
 from headway.model.design import Design
 from headway.model.feed_forward import FeedForward, Gelu, Relu, Swish
+from headway.storage.weights import NamedTensors
 
-State = Mapping[str, Tensor]
 Table = Mapping[str, Any]
 
 BOTH, WEIGHT = ("weight", "bias"), ("weight",)
@@ -35,14 +35,14 @@ class Pair(NamedTuple):
     rows: tuple[int, ...] = ()  # how many rows each has, where there are several
 
 
-def read(pairs: Sequence[Pair], state: State) -> dict[str, Tensor]:
+def read(pairs: Sequence[Pair], state: NamedTensors) -> dict[str, Tensor]:
     missing = [name for pair in pairs for name in pair.theirs if name not in state]
     if missing:
         raise UsageError(f"{len(missing)} tensors are missing, the first is {missing[0]}: not this kind of model")
     return {pair.ours: torch.cat([state[name] for name in pair.theirs]) for pair in pairs}
 
 
-def write(pairs: Sequence[Pair], tensors: State) -> dict[str, Tensor]:
+def write(pairs: Sequence[Pair], tensors: NamedTensors) -> dict[str, Tensor]:
     state: dict[str, Tensor] = {}
     for ours, theirs, rows in pairs:
         parts = tensors[ours].split(list(rows)) if rows else (tensors[ours],)
@@ -62,7 +62,7 @@ def attention(design: Design, ours: str, theirs: str, out: str, leaves: Sequence
     yield from alike(f"{ours}.out", f"{theirs}.{out}", leaves)
 
 
-def pick_pieces(tensors: State, pieces: Sequence[int]) -> dict[str, Tensor]:
+def pick_pieces(tensors: NamedTensors, pieces: Sequence[int]) -> dict[str, Tensor]:
     """The same model with its vocabulary in another order: piece i of the result was pieces[i]."""
     chosen = torch.tensor(pieces)
     vocabulary = ("embedding.weight", "head.weight", "head.bias")
@@ -99,5 +99,5 @@ def activation_name(layout: str, kind: FeedForward) -> str:
     raise UsageError(f"{layout} layout: feed_forward is {kind.kind!r}; only relu, gelu and swish can be exchanged")
 
 
-def inner_width(state: State, down: str) -> int:
+def inner_width(state: NamedTensors, down: str) -> int:
     return state[down].size(1)

@@ -12,7 +12,6 @@ from headway.exchange.layout import (
     WEIGHT,
     Facts,
     Pair,
-    State,
     Table,
     alike,
     attention,
@@ -27,6 +26,7 @@ from headway.model.kernels import Fused
 from headway.model.norms import RMSNorm
 from headway.model.positions import Rotary
 from headway.model.residuals import Pre
+from headway.storage.weights import NamedTensors
 from headway.text.vocabulary import BOS, EOS, PAD
 
 
@@ -52,7 +52,7 @@ def llama_layer(design: LanguageModelDesign, layer: int, inner: int, leaves: Seq
     ]
 
 
-def from_llama(state: State, config: Table) -> tuple[LanguageModelDesign, dict[str, Tensor]]:
+def from_llama(state: NamedTensors, config: Table) -> tuple[LanguageModelDesign, dict[str, Tensor]]:
     config = Facts(config)
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     need("LLaMA", "rope_type", rope.get("rope_type", rope.get("type", "default")), "default")
@@ -84,7 +84,7 @@ def from_llama(state: State, config: Table) -> tuple[LanguageModelDesign, dict[s
     return design, tensors | {"head.weight": head}
 
 
-def to_llama(design: LanguageModelDesign, tensors: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def to_llama(design: LanguageModelDesign, tensors: NamedTensors) -> tuple[dict[str, Tensor], dict[str, Any]]:
     positions, norm = check_llama(design)
     inner, size = inner_width(tensors, "stack.layers.0.feed_forward.down.weight"), design.size()
     state = write(llama_pairs(design, inner), tensors) | {"lm_head.weight": tensors["head.weight"]}

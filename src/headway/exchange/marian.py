@@ -13,7 +13,6 @@ from headway.exchange.layout import (
     BOTH,
     Facts,
     Pair,
-    State,
     Table,
     activation,
     activation_name,
@@ -30,6 +29,7 @@ from headway.model.kernels import Fused
 from headway.model.norms import LayerNorm
 from headway.model.positions import Sinusoidal
 from headway.model.residuals import Post
+from headway.storage.weights import NamedTensors
 from headway.text.vocabulary import BOS, EOS, PAD
 
 
@@ -61,7 +61,7 @@ def marian_stack(
         yield from alike(f"{ours}.around_feed.norm", f"{theirs}.final_layer_norm", BOTH)
 
 
-def from_marian(state: State, config: Table) -> tuple[EncoderDecoderDesign, dict[str, Tensor]]:
+def from_marian(state: NamedTensors, config: Table) -> tuple[EncoderDecoderDesign, dict[str, Tensor]]:
     config = Facts(config)
     for name in ("attention_heads", "ffn_dim"):
         need("Marian", f"decoder_{name}", config[f"decoder_{name}"], config[f"encoder_{name}"])
@@ -86,7 +86,7 @@ def from_marian(state: State, config: Table) -> tuple[EncoderDecoderDesign, dict
     return design, read(marian_pairs(design), state) | marian_vocabularies(state)
 
 
-def marian_vocabularies(state: State) -> dict[str, Tensor]:
+def marian_vocabularies(state: NamedTensors) -> dict[str, Tensor]:
     """Files keep a shared table once, under any of its names."""
     names = ("model.shared.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
     table = next((state[name] for name in names if name in state), None)
@@ -102,7 +102,7 @@ def marian_vocabularies(state: State) -> dict[str, Tensor]:
     }
 
 
-def to_marian(design: EncoderDecoderDesign, tensors: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def to_marian(design: EncoderDecoderDesign, tensors: NamedTensors) -> tuple[dict[str, Tensor], dict[str, Any]]:
     check_marian(design)
     read_table, written, head = (tensors[f"{name}.weight"] for name in ("source_embedding", "target_embedding", "head"))
     waves = sinusoid(torch.arange(design.longest), frequencies(design.width)).to(head.dtype)

@@ -13,15 +13,15 @@ from torch import Tensor, nn
 
 from headway.errors import RefusedError, UsageError
 from headway.exchange.agreement import STEPS, Engine, Trial, forced
-from headway.exchange.extras import extra
 from headway.exchange.graphs import ContinueGraph, ReadGraph, StepGraph
 from headway.exchange.quiet import quiet
 from headway.exchange.trained import Trained
 from headway.model.design import EncoderDecoderDesign
 from headway.model.models import EncoderDecoder
 from headway.model.plain_design import Exportable
-from headway.tasks.translation.task import Tokenizers
+from headway.text.tokenizer import Tokenizers
 from headway.text.vocabulary import BOS, EOS, PAD
+from headway.version import extra
 
 READ, STEP = "encoder.onnx", "decoder.onnx"
 CLOSE = 1e-4  # scores may differ by this share of the largest

@@ -20,8 +20,7 @@ from headway.model.plain_design import Exportable
 from headway.storage.folder import CARD, CONFIG, check_tensors, read_model
 from headway.storage.weights import load_weights, weights_of
 from headway.tasks.run import Run
-from headway.tasks.translation.task import Tokenizers
-from headway.text.tokenizer import Tokenizer
+from headway.text.tokenizer import Tokenizer, Tokenizers
 
 
 @dataclass(frozen=True)

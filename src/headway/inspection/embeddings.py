@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headway.errors import UsageError
-from headway.tasks.translation.translator import Translator
+from headway.model.embedding import Embedding
 from headway.text.tokenizer import Tokenizer
 from headway.text.unicode import SPACE_MARK
 from headway.text.vocabulary import SPECIAL_PIECES, UNK
@@ -42,10 +42,11 @@ class Neighbourhood:
         }
 
 
-def neighbourhood(translator: Translator, words: Sequence[str] = (), tsne: bool = False) -> Neighbourhood:
-    """Of given words, or of the most frequent ones; embeddings are those that the source is read with."""
-    tokenizer = translator.tokenizers.source
-    table = translator.model.source_embedding.weight.detach().float().cpu()
+def neighbourhood(
+    tokenizer: Tokenizer, embedding: Embedding, words: Sequence[str] = (), tsne: bool = False
+) -> Neighbourhood:
+    """Return the given words, or the most frequent ones, as points with their nearest neighbours."""
+    table = embedding.weight.detach().float().cpu()
     if len(words) > MOST:
         raise UsageError(f"{len(words)} words; at most {MOST} fit on a map")
     whole = whole_words(tokenizer)

@@ -15,8 +15,7 @@ from headway.inspection.forward_pass import Reading
 from headway.inspection.stages import Stage, Watcher
 from headway.model.design import Design
 from headway.model.models import EncoderDecoder
-from headway.tasks.translation.task import Tokenizers
-from headway.text.tokenizer import Tokenizer
+from headway.text.tokenizer import Tokenizer, Tokenizers
 from headway.text.vocabulary import EOS
 
 SHOWN = 20  # of the vocabulary, the likeliest

@@ -15,8 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headway.inspection.forward_pass import Reading
-from headway.tasks.translation.task import Tokenizers
-from headway.text.tokenizer import Tokenizer
+from headway.text.tokenizer import Tokenizer, Tokenizers
 from headway.text.vocabulary import EOS
 
 CLEAR = 0.4  # a head is named after what gets most of its weight, if it gets at least so much

@@ -16,7 +16,7 @@ from headway.inspection.trace_request import TraceRequest
 from headway.model.design import Design
 from headway.model.models import EncoderDecoder
 from headway.storage.byte_tables import pack
-from headway.tasks.translation.task import Tokenizers
+from headway.text.tokenizer import Tokenizers
 
 KINDS = {"encoder": ("encoder", "self"), "decoder": ("decoder", "self"), "cross": ("decoder", "cross")}
 

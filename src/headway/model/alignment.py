@@ -11,8 +11,7 @@ from torch.nn import functional as F
 
 from headway.model.hooks import looked_at, twin
 from headway.model.models import EncoderDecoder
-from headway.tasks.translation.task import Tokenizers
-from headway.text.tokenizer import Tokenizer
+from headway.text.tokenizer import Tokenizer, Tokenizers
 from headway.text.vocabulary import BOS, EOS, PAD
 
 Links = list[tuple[int, int]]

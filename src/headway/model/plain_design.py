@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from headway.exchange.layout import State
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
 from headway.model.kernels import Fused, Mixing, Softmax
 from headway.model.kernels.scores import Dot, ScaledDot
 from headway.model.residuals import DeepNorm, Post
+from headway.storage.weights import NamedTensors
 
 Exportable = EncoderDecoderDesign | LanguageModelDesign
 
@@ -42,7 +42,9 @@ def stream_weights(design: Exportable) -> dict[str, float]:
     return {name: design.residual.constants(size, name == "decoder")[0] for name in ("encoder", "decoder")}
 
 
-def without_deep_norm(design: Exportable, tensors: State) -> tuple[Exportable, dict[str, Tensor], dict[str, float]]:
+def without_deep_norm(
+    design: Exportable, tensors: NamedTensors
+) -> tuple[Exportable, dict[str, Tensor], dict[str, float]]:
     """norm(a x + f(x)) with a stream y = a x that every norm makes a times as large: norm(y + f(y / a)).
 
     Matrices that read the stream take the 1 / a. Returns also the factors left for what enters each stack.

@@ -11,12 +11,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from headway.errors import UsageError
+from headway.metrics.evaluation import Evaluation, Tally
 from headway.reports.documents import scores_table, signatures
 from headway.reports.html import join, page, table, tag
 from headway.reports.plots import new_figure, save
 from headway.reports.tables import print_scores
 from headway.reports.testset import strip_controls
-from headway.tasks.base import Evaluation, Tally
 
 CELL, LEAST, MOST = 0.45, 4.0, 24.0  # inches of a picture
 

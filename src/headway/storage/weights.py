@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 Weights = dict[str, Tensor]
+NamedTensors = Mapping[str, Tensor]  # read only
 
 
 def weights_of(model: nn.Module) -> Weights:

@@ -16,34 +16,7 @@ from headway.data.counts import Counts
 from headway.errors import UsageError
 from headway.storage import files
 from headway.tasks.base import Setup
-from headway.text.tokenizer import Tokenizer, load
-
-
-@dataclass(frozen=True)
-class Tokenizers:
-    """Source and target, often one and the same."""
-
-    source: Tokenizer
-    target: Tokenizer
-
-    @classmethod
-    def load(cls, folder: Path, trusted: bool = False) -> Tokenizers:
-        if any(folder.glob("joint.*")):
-            joint = load(folder, "joint", trusted)
-            return cls(joint, joint)
-        return cls(load(folder, "source", trusted), load(folder, "target", trusted))
-
-    def save(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        if self.source is self.target:
-            self.source.save(folder, "joint")
-        else:
-            self.source.save(folder, "source")
-            self.target.save(folder, "target")
-
-    @property
-    def fingerprint(self) -> str:
-        return f"{self.source.fingerprint}-{self.target.fingerprint}"
+from headway.text.tokenizer import Tokenizers
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from headway import config
 from headway.devices import choose_device
 from headway.errors import UsageError
 from headway.metrics import choose, measure
+from headway.metrics.evaluation import Evaluation
 from headway.reports.testset import read_lines
 from headway.storage.folder import CONFIG, read_model
-from headway.tasks.base import Evaluation, Loaded, Plain, Prediction, Predictor
+from headway.tasks.base import Loaded, Plain, Prediction, Predictor
 from headway.tasks.classification.classifier import Classifier
 from headway.tasks.classification.task import Classification, open_classifier
 from headway.tasks.ensembles import Classifiers, Taggers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, SupportsInt, runtime_checkable
 
@@ -70,3 +71,30 @@ def load(folder: Path, stem: str, trusted: bool = False) -> Tokenizer:
     if found[0] == names[3]:
         return HubPieces.read(path)
     return SymbolTokenizer.read(path, CHARACTERS if found[0] == names[1] else WORDS)
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """Source and target, often one and the same."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @classmethod
+    def load(cls, folder: Path, trusted: bool = False) -> Tokenizers:
+        if any(folder.glob("joint.*")):
+            joint = load(folder, "joint", trusted)
+            return cls(joint, joint)
+        return cls(load(folder, "source", trusted), load(folder, "target", trusted))
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.source is self.target:
+            self.source.save(folder, "joint")
+        else:
+            self.source.save(folder, "source")
+            self.target.save(folder, "target")
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.source.fingerprint}-{self.target.fingerprint}"

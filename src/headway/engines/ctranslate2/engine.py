@@ -14,9 +14,9 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from headway.engines.base import Precision, Unavailable, processors, user_cache
+from headway.engines.ctranslate2.convert import convert
 from headway.engines.pytorch import TorchEngine
 from headway.errors import HeadwayError
-from headway.exchange.ctranslate2 import convert
 from headway.model.design import Design, EncoderDecoderDesign
 from headway.search import Beam, Greedy, Hypothesis, Search
 from headway.search.base import length_weight

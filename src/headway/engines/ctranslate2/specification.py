@@ -8,19 +8,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headway.exchange.layout import State
 from headway.model.design import Design, EncoderDecoderDesign
 from headway.model.feed_forward import Gelu
 from headway.model.kernels import Fused, Mixing
 from headway.model.plain_design import Exportable, without_deep_norm
 from headway.model.positions import Alibi, Bucketed, Rotary
+from headway.storage.weights import NamedTensors
 from headway.text.vocabulary import BOS, PAD, UNK
 
 NEVER = -1e4  # the score of pieces that must not come out; half precision can still hold it
 LONGEST = 2048  # positions and distances written into tables, where the design itself knows no end
 
 
-def specification(design: Exportable, tensors: State) -> Any:
+def specification(design: Exportable, tensors: NamedTensors) -> Any:
     from ctranslate2.specs import TransformerDecoderModelSpec, TransformerSpec
 
     design, tensors, weights = without_deep_norm(design, tensors)
@@ -64,7 +64,7 @@ def rotary_options(design: Design) -> dict[str, Any]:
 # ---------------------------------------------------------------- stacks
 
 
-def encoder_spec(design: EncoderDecoderDesign, tensors: State, weight: float) -> Any:
+def encoder_spec(design: EncoderDecoderDesign, tensors: NamedTensors, weight: float) -> Any:
     from ctranslate2.specs.transformer_spec import TransformerEncoderSpec
 
     spec: Any = TransformerEncoderSpec(design.encoder_layers, **options(design))
@@ -73,7 +73,7 @@ def encoder_spec(design: EncoderDecoderDesign, tensors: State, weight: float) ->
     return spec
 
 
-def decoder_spec(design: Exportable, tensors: State, stack: str, weight: float) -> Any:
+def decoder_spec(design: Exportable, tensors: NamedTensors, stack: str, weight: float) -> Any:
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec
 
     reads = isinstance(design, EncoderDecoderDesign)
@@ -96,7 +96,7 @@ def decoder_spec(design: Exportable, tensors: State, stack: str, weight: float) 
     return spec
 
 
-def fill_stack(spec: Any, design: Exportable, tensors: State, stack: str, weight: float, mixing: Mixing) -> None:
+def fill_stack(spec: Any, design: Exportable, tensors: NamedTensors, stack: str, weight: float, mixing: Mixing) -> None:
     spec.scale_embeddings = design.scale_embedding
     if hasattr(spec, "position_encodings") and not isinstance(design.positions, Rotary):
         spec.position_encodings.encodings = position_table(design, tensors, stack) * weight
@@ -113,7 +113,7 @@ def fill_stack(spec: Any, design: Exportable, tensors: State, stack: str, weight
 # ---------------------------------------------------------------- layers
 
 
-def fill_layer(spec: Any, design: Design, tensors: State, layer: str, mixing: Mixing) -> None:
+def fill_layer(spec: Any, design: Design, tensors: NamedTensors, layer: str, mixing: Mixing) -> None:
     own, feed = spec.self_attention, spec.ffn
     fill_linear(own.linear[0], tensors, f"{layer}.self_attention.qkv")
     fill_linear(own.linear[1], tensors, f"{layer}.self_attention.out")
@@ -134,7 +134,7 @@ def fill_layer(spec: Any, design: Design, tensors: State, layer: str, mixing: Mi
     fill_linear(feed.linear_1, tensors, f"{layer}.feed_forward.down")
 
 
-def fill_cross(spec: Any, design: EncoderDecoderDesign, tensors: State, layer: str) -> None:
+def fill_cross(spec: Any, design: EncoderDecoderDesign, tensors: NamedTensors, layer: str) -> None:
     cross, size = spec.attention, design.size()
     rows = [size.heads * size.head_width, 2 * size.key_heads * size.head_width]
     parts = {leaf: tensors.get(f"{layer}.cross_attention.qkv.{leaf}") for leaf in ("weight", "bias")}
@@ -156,7 +156,7 @@ def fill_scale(spec: Any, mixing: Mixing) -> None:
         spec.queries_scale = 1.0
 
 
-def fill_linear(spec: Any, tensors: State, name: str, part: tuple[int, int] = (0, 1)) -> None:
+def fill_linear(spec: Any, tensors: NamedTensors, name: str, part: tuple[int, int] = (0, 1)) -> None:
     """All of a matrix and its bias, or one part of so many."""
     index, count = part
     spec.weight = tensors[f"{name}.weight"].chunk(count)[index]
@@ -164,7 +164,7 @@ def fill_linear(spec: Any, tensors: State, name: str, part: tuple[int, int] = (0
         spec.bias = tensors[f"{name}.bias"].chunk(count)[index]
 
 
-def fill_norm(spec: Any, tensors: State, name: str) -> None:
+def fill_norm(spec: Any, tensors: NamedTensors, name: str) -> None:
     spec.gamma = tensors[f"{name}.weight"]
     if f"{name}.bias" in tensors:
         spec.beta = tensors[f"{name}.bias"]
@@ -173,14 +173,14 @@ def fill_norm(spec: Any, tensors: State, name: str) -> None:
 # ---------------------------------------------------------------- positions
 
 
-def position_table(design: Design, tensors: State, stack: str) -> Float[Tensor, "n d"]:
+def position_table(design: Design, tensors: NamedTensors, stack: str) -> Float[Tensor, "n d"]:
     """What the positions add to each embedding."""
     positions = built(design, tensors, stack)
     rows = positions.longest or max(LONGEST, design.longest)
     return positions.embed(torch.zeros(1, rows, design.width), torch.arange(rows)[None])[0].detach()
 
 
-def distance_table(design: Design, tensors: State, stack: str) -> Float[Tensor, "n h"]:
+def distance_table(design: Design, tensors: NamedTensors, stack: str) -> Float[Tensor, "n h"]:
     """The bias of every distance, in T5's buckets made so many that the first ones hold one distance each.
 
     The encoder has as many again for keys ahead. Buckets beyond the last exact one hold ever longer distances.
@@ -196,7 +196,7 @@ def distance_table(design: Design, tensors: State, stack: str) -> Float[Tensor, 
     return bias[0, :, 0].T.detach().contiguous()
 
 
-def built(design: Design, tensors: State, stack: str) -> Any:
+def built(design: Design, tensors: NamedTensors, stack: str) -> Any:
     """The stack's positions with its weights."""
     positions = design.positions.build(design.size())
     prefix = f"{stack}.positions."

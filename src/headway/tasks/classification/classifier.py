@@ -19,10 +19,10 @@ from headway.data.labelled import Document, Form, read
 from headway.data.padding import packs, pad_rows
 from headway.errors import UsageError
 from headway.metrics.classes import class_scores, confusion, f1_by_label
+from headway.metrics.evaluation import Evaluation, Tally
 from headway.model.classifiers import TextClassifier
 from headway.model.losses import exact
 from headway.storage.files import replace_text
-from headway.tasks.base import Evaluation, Tally
 from headway.text.tokenizer import Tokenizer
 from headway.text.vocabulary import BOS
 

@@ -34,9 +34,9 @@ from headway.tasks.base import Loaded, Setup, files_of
 from headway.tasks.classification.classifier import Classes, Classifier, Decision
 from headway.tasks.classification.documents import Documents
 from headway.tasks.label_reports import card_of, middling, named, place, say_labels
-from headway.tasks.material import Tokenizers, kept, place_of
+from headway.tasks.material import kept, place_of
 from headway.tasks.tagging.words import STEM, hide
-from headway.text.tokenizer import load
+from headway.text.tokenizer import Tokenizers, load
 from headway.text.vocabulary import BOS, EOS
 from headway.training.plan import propose_encoder
 from headway.training.task import Stream, Validation

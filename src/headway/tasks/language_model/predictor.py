@@ -13,16 +13,16 @@ import numpy as np
 from headway.data.documents import Amounts, Reading
 from headway.errors import UsageError
 from headway.metrics import Score, Scores
+from headway.metrics.evaluation import Evaluation, Tally
 from headway.model.design import LanguageModelDesign
 from headway.model.models import LanguageModel
 from headway.storage.folder import check_tensors
 from headway.storage.weights import load_weights, weights_of
-from headway.tasks.base import Evaluation, Loaded, Plain, Prediction, Tally, files_of
+from headway.tasks.base import Loaded, Plain, Prediction, files_of
 from headway.tasks.language_model.generation import Generator, Manner
 from headway.tasks.language_model.perplexity import Document, Perplexity, remembered, strided
 from headway.tasks.language_model.task import LanguageModelling, check_design
-from headway.tasks.material import Tokenizers
-from headway.text.tokenizer import Tokenizer
+from headway.text.tokenizer import Tokenizer, Tokenizers
 
 WINDOW = 64  # lines continued together
 OVERLAP = 4  # windows that hold every token, where they overlap

@@ -28,8 +28,8 @@ from headway.tasks.base import Setup, files_of
 from headway.tasks.language_model import next_token
 from headway.tasks.language_model.generation import Generator, Manner
 from headway.tasks.language_model.perplexity import Perplexity, remembered, strided
-from headway.tasks.material import Tokenizers, kept, place_of
-from headway.text.tokenizer import Tokenizer
+from headway.tasks.material import kept, place_of
+from headway.text.tokenizer import Tokenizer, Tokenizers
 from headway.training.plan import optimiser_for, shapes_for
 from headway.training.task import Stream, Validation
 

@@ -20,11 +20,11 @@ from headway.data.padding import packs, pad_rows
 from headway.data.schemes import SCHEMES, Scheme
 from headway.data.tagged import Layout, Sentence, read, sentences
 from headway.errors import UsageError
+from headway.metrics.evaluation import Evaluation, Tally
 from headway.metrics.spans import count_spans, tag_scores
 from headway.model.classifiers import WordClassifier
 from headway.model.crf import Chain
 from headway.storage.files import replace_text
-from headway.tasks.base import Evaluation, Tally
 from headway.tasks.tagging.words import Stretch, WordReader
 
 FILE = "labels.json"

@@ -31,12 +31,13 @@ from headway.storage.folder import check_tensors
 from headway.storage.weights import load_weights, weights_of
 from headway.tasks.base import Loaded, Setup, files_of
 from headway.tasks.label_reports import card_of, middling, named, say_labels
-from headway.tasks.material import Tokenizers, kept, place_of
+from headway.tasks.material import kept, place_of
 from headway.tasks.tagging.columns import Columns
 from headway.tasks.tagging.corpus import Annotated
 from headway.tasks.tagging.tagger import Labelling, Tagger
 from headway.tasks.tagging.words import Pieces, WordReader, hide, reader_for
 from headway.text.characters import Characters
+from headway.text.tokenizer import Tokenizers
 from headway.training.plan import propose_encoder
 from headway.training.task import Stream, Validation
 

@@ -26,15 +26,13 @@ from headway.model.size import check_range
 from headway.search import Beam, Greedy, Limits
 from headway.storage.card import CardFacts, DataFile, Score
 from headway.tasks.base import Setup, pairs_of
-from headway.tasks.material import Material, Tokenizers
+from headway.tasks.material import Material
 from headway.tasks.translation.outputs import AnyText, Output
 from headway.tasks.translation.validation_attention import attending
 from headway.text.sampling import Resampler
 from headway.text.vocabulary import BOS, EOS
 from headway.training.plan import propose
 from headway.training.task import Stream, Validation
-
-__all__ = ["Tokenizers", "Translation", "TranslationTask"]
 
 
 @dataclass(frozen=True)

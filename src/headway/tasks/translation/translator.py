@@ -34,11 +34,11 @@ from headway.storage.folder import check_tensors, read_model
 from headway.storage.weights import load_weights, weights_of
 from headway.tasks.run import Run
 from headway.tasks.translation.result import Translation, joined
-from headway.tasks.translation.task import Tokenizers
 from headway.tasks.translation.task import Translation as Task
 from headway.text import protected_spans
 from headway.text.protected_spans import Span
 from headway.text.sentences import sentences
+from headway.text.tokenizer import Tokenizers
 from headway.text.vocabulary import EOS
 
 WINDOW = {"cpu": 2000, "cuda": 16_000, "mps": 4000}  # lines sorted and packed together when translating a stream

@@ -10,7 +10,7 @@ from headway.data.padding import pad_rows
 from headway.model.hooks import looked_at
 from headway.model.models import EncoderDecoder
 from headway.storage.byte_tables import pack
-from headway.tasks.material import Tokenizers
+from headway.text.tokenizer import Tokenizers
 from headway.text.vocabulary import BOS, EOS
 
 LONGEST = 64  # pieces of either side; a log should stay small
