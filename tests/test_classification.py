@@ -26,7 +26,7 @@ from headway.data.labelled import Form, form_of, read
 from headway.errors import UsageError
 from headway.metrics.classes import average_precision, best_threshold, confusion, macro_f1, micro_f1
 from headway.model.heads.pooling import Attention, ClassToken, Mean
-from headway.model.losses import apart
+from headway.model.losses import symmetric_kl
 from headway.tasks.classification.classifier import Classifier, ManyLabels, OneLabel
 from headway.tasks.classification.task import ClassificationTask
 from headway.tasks.predictors import open_model
@@ -132,11 +132,12 @@ def test_dummy_rows_have_no_weight(tmp_path: Path) -> None:
     )
     made = annotations.trainer(tmp_path / "m", whole)
     assert isinstance(made.task, ClassificationTask)
-    objective = made.task.objective(made.job.model.eval())
+    forward = made.task.forward_pass(made.job.model.eval())
     rows = np.arange(5)
     width = int(made.task.pieces.lengths[:5].max())
     exact, padded = (
-        objective(*made.task.fill(rows, Shape(count, width + more, 1))) for count, more in ((5, 0), (8, 3))
+        forward(forward.batch(*made.task.fill(rows, Shape(count, width + more, 1)))).loss(0.0)
+        for count, more in ((5, 0), (8, 3))
     )
     for one, two in zip(exact, padded, strict=True):
         torch.testing.assert_close(one, two, atol=1e-5, rtol=1e-5)
@@ -309,11 +310,11 @@ def test_predict_and_evaluate_from_the_command_line(tmp_path: Path, trained: tup
     assert nursery.run(tmp_path, "predict", trained[0], "--input", text, "--layout", "columns")[0] == 2
 
 
-def test_disagreement_is_half_of_both_divergences() -> None:
+def test_symmetric_kl_is_half_of_both_divergences() -> None:
     first, second = torch.randn(2, 5, 4, dtype=torch.float64)
     p, q = (torch.distributions.Categorical(logits=x) for x in (first, second))
     both = torch.distributions.kl_divergence(p, q) + torch.distributions.kl_divergence(q, p)
-    torch.testing.assert_close(apart(first, second, OneLabel().chances), both / 2)
+    torch.testing.assert_close(symmetric_kl(first, second, OneLabel().chances), both / 2)
     p, q = (torch.distributions.Bernoulli(logits=x) for x in (first, second))
     both = torch.distributions.kl_divergence(p, q) + torch.distributions.kl_divergence(q, p)
-    torch.testing.assert_close(apart(first, second, ManyLabels().chances), both.sum(dim=1) / 2)
+    torch.testing.assert_close(symmetric_kl(first, second, ManyLabels().chances), both.sum(dim=1) / 2)

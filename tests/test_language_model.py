@@ -41,7 +41,8 @@ TINY: dict[str, Any] = {
         "positions": {"kind": "rotary"}, "residual": {"kind": "pre"}, "dropout": 0.0, "scale_embedding": False,
     },
     "training": {
-        "steps": 20, "batch": {"tokens": 96}, "precision": "fp32", "learning_rate": 3e-3, "smoothing": 0.0,
+        "steps": 20, "batch": {"tokens": 96}, "precision": "fp32", "learning_rate": 3e-3,
+        "objective": {"label_smoothing": 0.0},
         "schedule": {"kind": "constant"}, "averaging": {"kind": "none"}, "log_every": 5, "validate_every": 10,
     },
 }  # fmt: skip
@@ -204,7 +205,7 @@ def test_a_batch_that_is_cut_in_two_remembers_the_same(
         assert isinstance(run.task, LanguageModelTask) and run.task.in_order().turns == turns
         engine, stream = run.job.engine, run.job.stream.iterate(corpora.START)
         batches = list(islice(stream, 3))
-        engine.step(batches[:1], 1, 0.0, 1.0)
+        engine.step(batches[:1], 1, 1, 0.0, 1.0)
         plain, left = engine.one, [failing]
 
         def one(tensors: tuple[Tensor, ...], tokens: float, plain: Any = plain, left: list[bool] = left) -> Tensor:
@@ -215,7 +216,7 @@ def test_a_batch_that_is_cut_in_two_remembers_the_same(
 
         monkeypatch.setattr(engine, "one", one)
         sums = engine.gradients(batches[1:], 1, 1.0)
-        results.append((sums, {name: tensor.clone() for name, tensor in engine.carried.items()}, engine.splits))
+        results.append((sums, {name: tensor.clone() for name, tensor in engine.recurrent_state.items()}, engine.splits))
     (sums, carried, none), (again, also, splits) = results
     assert (none, splits) == (0, 1) and torch.allclose(sums, again, rtol=1e-5)
     assert all(torch.allclose(carried[name], also[name], rtol=1e-4, atol=1e-5) for name in carried)
@@ -225,7 +226,7 @@ def test_a_rehearsal_leaves_no_memory(tmp_path: Path) -> None:
     """A budget in minutes is tried out first; the run then begins as if it had not been."""
     run = trainer(tmp_path, counting(40), XL)
     rehearse(run.job)
-    assert run.job.engine.carried["length"].tolist() == [[0] * run.task.size.rows]  # pyright: ignore
+    assert run.job.engine.recurrent_state["length"].tolist() == [[0] * run.task.size.rows]  # pyright: ignore
 
 
 def test_the_recipes_are_sound_and_memory_adds_no_weights() -> None:

@@ -347,7 +347,11 @@ def test_six_lines_are_a_run(tmp_path: Path) -> None:
     code, said = nursery.run(tmp_path, "train", run, "--out", tmp_path / "m")
     assert code == 0, said
     made = config.load(Run, tmp_path / "m" / "config.toml")
-    assert (made.training.watch, made.model.positions.kind, made.training.smoothing) == ("f1", "tener", 0.0)
+    assert (made.training.watch, made.model.positions.kind, made.training.objective.label_smoothing) == (
+        "f1",
+        "tener",
+        0.0,
+    )
     assert made.task == replace(made.task, kind="tagging") and "letters" in (tmp_path / "m" / "config.toml").read_text()
     code, said = nursery.run(tmp_path, "train", "--out", tmp_path / "m", "--steps", "6")
     assert code == 0 and "ended at step 6" in said

@@ -28,9 +28,10 @@ from headway.training.events import Ended, Event, Noted, Planned, Validated
 from headway.training.job import Job
 from headway.training.log import Log
 from headway.training.loop import drain, train
+from headway.training.objectives import BatchLoss
 from headway.training.optimiser import Update
 from headway.training.ranks import Ranks
-from headway.training.recurrent_state import carried_by
+from headway.training.recurrent_state import recurrent_state_of
 from headway.training.saver import Saver
 from headway.training.settings import Training
 from headway.training.signals import StopRequest
@@ -64,14 +65,15 @@ class Trainer:
             torch.use_deterministic_algorithms(training.deterministic, warn_only=True)
         torch.manual_seed(seed_of(self.run.seed, 0))
         model = self.task.build().to(self.device).train()
-        plain = self.task.objective(model)
-        objective = self.ranks.wrap(plain, self.device, training.shard)
+        plain = BatchLoss(self.task.forward_pass(model), training.objective.build())
+        loss = self.ranks.wrap(plain, self.device, training.shard)
         update = Update(
             training.optimiser.build(model, training.learning_rate), training.clip, half=training.precision == "fp16"
         )
         if training.compile:
-            objective = cast("nn.Module", torch.compile(objective, dynamic=False))
-        engine = self.engine_kind()(objective, update, training.precision, self.device, carried_by(plain))
+            loss = cast("nn.Module", torch.compile(loss, dynamic=False))
+        kind = self.engine_kind(plain.objective.capturable)
+        engine = kind(loss, update, training.precision, self.device, recurrent_state_of(plain))
         state = self.folder / "state"
         checkpoints = Checkpoints(state, training.keep_last, training.keep_best, self.task.fingerprint)
         return Job(
@@ -79,10 +81,12 @@ class Trainer:
             self.run.model.width, self.ranks, self.task.stream(self.ranks.rank, self.ranks.world),
         )  # fmt: skip
 
-    def engine_kind(self) -> type[Engine]:
+    def engine_kind(self, capturable: bool) -> type[Engine]:
+        """Captured graphs for small models on one GPU, where the objective never waits for the device."""
         training, narrow = self.run.training, self.run.model.width <= CAPTURED_WIDTH
         captured = self.device.type == "cuda" and training.graphs and training.batch.shapes == "bounded"
-        return CapturedEngine if captured and narrow and self.ranks.world == 1 and not training.compile else Engine
+        alone = self.ranks.world == 1 and not training.compile
+        return CapturedEngine if capturable and captured and narrow and alone else Engine
 
     def plan(self) -> Iterator[Event]:
         """Take up the newest checkpoint, if there is one, and decide how long to train."""

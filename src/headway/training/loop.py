@@ -58,7 +58,7 @@ def step(job: Job, meter: Meter, batches: list[Batch], tokens: float) -> None:
     progress.step += 1
     on_device = [batch.to(device, non_blocking=True) for batch in batches]
     seed = seed_of(job.seed, progress.step, job.ranks.rank)
-    numbers = job.engine.step(on_device, seed, job.rate(progress.step), tokens / job.ranks.world)
+    numbers = job.engine.step(on_device, progress.step, seed, job.rate(progress.step), tokens / job.ranks.world)
     job.average.update(progress.step, job.total, job.weights)
     progress.cursor = batches[-1].cursor
     meter.add(numbers, batches)

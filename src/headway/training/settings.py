@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from headway.data.batches import BatchSettings
+from headway.model.size import check_range
 from headway.training.averaging import Averaging, Tail
+from headway.training.objectives import AnyObjective, TeacherForcing
 from headway.training.optimiser import Adam, Muon, Optimiser
 from headway.training.schedules import InverseRoot, Schedule
 
@@ -25,7 +27,8 @@ class Training:
     learning_rate: float = 1e-3  # the peak (for noam: a factor)
     schedule: Schedule = InverseRoot()  # noam, inverse_root, cosine or constant
     optimiser: Optimiser = Adam()  # adam, adamw or muon
-    smoothing: float = 0.1  # label smoothing
+    objective: AnyObjective = TeacherForcing()  # teacher_forcing
+    r_drop: float = 0.0  # R-Drop: weight of the KL divergence of two forward passes, 5 is usual; 0: one forward pass
     clip: float = 1.0  # longest gradient; 0: never clipped
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"  # arithmetic of matrix products
     compile: bool = False  # torch.compile: pays on long runs
@@ -53,8 +56,7 @@ class Training:
         for name in ("accumulate", "log_every", "keep_last", "validation_beam"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing is {self.smoothing}; it must be at least 0 and less than 1")
+        check_range("r_drop", self.r_drop, 0, 1_000)
         if self.shard and isinstance(self.optimiser, Muon):
             raise ValueError("shard spreads matrices over ranks, and muon needs each of them whole; take adam or adamw")
         if self.learning_rate <= 0:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headway.data.bucketing import Lengths, Shape
@@ -25,8 +25,8 @@ from headway.model.classifiers import TextClassifier
 from headway.model.design import Model, TextEncoderDesign
 from headway.model.heads.pooling import Mean, Pooling
 from headway.model.initialisation import initialise_linear
-from headway.model.losses import apart
-from headway.model.size import check_range, check_share
+from headway.model.losses import symmetric_kl
+from headway.model.size import check_share
 from headway.storage.card import CardFacts
 from headway.storage.folder import check_tensors
 from headway.storage.weights import load_weights, weights_of
@@ -38,6 +38,7 @@ from headway.tasks.material import kept, place_of
 from headway.tasks.tagging.words import STEM, hide
 from headway.text.tokenizer import Tokenizers, load
 from headway.text.vocabulary import BOS, EOS
+from headway.training.forward_pass import ForwardPass, Predictions, Sums
 from headway.training.plan import propose_encoder
 from headway.training.task import Stream, Validation
 
@@ -63,11 +64,9 @@ class Classification:
     label_separator: str = ","  # between the labels of one text, with many
     label_until: str = ""  # a label ends here: with ":" NUM:count is read as NUM
     word_dropout: float = 0.05  # share of pieces hidden while training
-    agreement: float = 0.0  # R-Drop: how much two passes with other dropout must agree; 0: one pass
 
     def __post_init__(self) -> None:
         check_share("word_dropout", self.word_dropout)
-        check_range("agreement", self.agreement, 0, 1_000)
         if self.many and not self.label_separator:
             raise ValueError("label_separator is empty: with many labels something must stand between them")
 
@@ -102,24 +101,46 @@ class Classification:
         return model
 
 
-class ClassificationObjective(nn.Module):
-    """(pieces, labels) to sums; dummy rows have no label and no weight. For agreement the batch is read twice."""
+class ClassificationBatch(NamedTuple):
+    """Texts as tokens, and 1 for each label that a text has."""
 
-    def __init__(self, model: TextClassifier, decision: Decision, smoothing: float, settings: Classification) -> None:
-        super().__init__()
-        self.model, self.decision, self.smoothing = model, decision, smoothing
-        self.word_dropout, self.agreement = settings.word_dropout, settings.agreement
+    pieces: Int[Tensor, "b t"]
+    labels: Float[Tensor, "b v"]
 
-    def forward(
-        self, pieces: Int[Tensor, "b t"], labels: Float[Tensor, "b v"]
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""], Int[Tensor, ""]]:
-        real, agreement = pieces[:, 0] == BOS, self.agreement
-        passes = [self.model(hide(pieces, self.word_dropout)) for _ in range(2 if agreement else 1)]
-        costs = torch.stack([self.decision.loss(scores, labels, self.smoothing) for scores in passes]).mean(dim=0)
-        if agreement:
-            costs = costs + agreement / 2 * apart(*passes, chances=self.decision.chances)
-        nll = self.decision.loss(passes[0].detach(), labels, 0.0)
-        return (costs * real).sum(), (nll * real).sum(), real.sum()
+
+@dataclass(frozen=True)
+class ClassPredictions:
+    """Label scores of every text, of one forward pass or two."""
+
+    decision: Decision
+    passes: Sequence[Float[Tensor, "b v"]]
+    labels: Float[Tensor, "b v"]
+    real: Bool[Tensor, "b"]  # False for the rows that only fill the batch up
+    r_drop: float
+
+    def loss(self, label_smoothing: float) -> Sums:
+        loss, labels = self.decision.loss, self.labels
+        costs = torch.stack([loss(scores, labels, label_smoothing) for scores in self.passes]).mean(dim=0)
+        if self.r_drop:
+            costs = costs + self.r_drop / 2 * symmetric_kl(*self.passes, chances=self.decision.chances)
+        nll = loss(self.passes[0].detach(), labels, 0.0)
+        return (costs * self.real).sum(), (nll * self.real).sum(), self.real.sum()
+
+
+class ClassificationForward(ForwardPass):
+    """A classifier and labelled texts."""
+
+    batch: ClassVar[type] = ClassificationBatch
+    model: TextClassifier
+
+    def __init__(self, model: TextClassifier, decision: Decision, word_dropout: float, r_drop: float = 0.0) -> None:
+        super().__init__(model, r_drop)
+        self.decision, self.word_dropout = decision, word_dropout
+
+    def forward(self, batch: ClassificationBatch) -> Predictions:
+        pieces, labels = batch
+        passes = [self.model(hide(pieces, self.word_dropout)) for _ in range(self.passes)]
+        return ClassPredictions(self.decision, passes, labels, pieces[:, 0] == BOS, self.r_drop)
 
 
 class ClassificationTask:
@@ -153,9 +174,10 @@ class ClassificationTask:
     def build(self) -> TextClassifier:
         return self.settings.build(self.setup.design, len(self.tokenizer), len(self.classes.labels))
 
-    def objective(self, model: nn.Module) -> nn.Module:
+    def forward_pass(self, model: nn.Module) -> ForwardPass:
         assert isinstance(model, TextClassifier)
-        return ClassificationObjective(model, self.classes.decision, self.setup.training.smoothing, self.settings)
+        decision, word_dropout = self.classes.decision, self.settings.word_dropout
+        return ClassificationForward(model, decision, word_dropout, self.setup.training.r_drop)
 
     def stream(self, rank: int, world: int) -> Stream:
         lengths = self.pieces.lengths

@@ -25,11 +25,12 @@ from headway.model.models import LanguageModel
 from headway.model.size import check_range, check_share
 from headway.storage.card import CardFacts, DataFile, Score
 from headway.tasks.base import Setup, files_of
-from headway.tasks.language_model import next_token
 from headway.tasks.language_model.generation import Generator, Manner
+from headway.tasks.language_model.next_token import InputNoise, MemoryForward, SegmentForward
 from headway.tasks.language_model.perplexity import Perplexity, remembered, strided
 from headway.tasks.material import kept, place_of
 from headway.text.tokenizer import Tokenizer, Tokenizers
+from headway.training.forward_pass import ForwardPass
 from headway.training.plan import optimiser_for, shapes_for
 from headway.training.task import Stream, Validation
 
@@ -58,7 +59,6 @@ class LanguageModelling:
     word_dropout: float = 0.0  # share of pieces hidden while training
     vocabulary_dropout: float = 0.0  # share of the vocabulary hidden in a step of training, wherever its pieces stand
     forget: float = 0.0  # with model.memory: share of rows that do without it in a step of training
-    agreement: float = 0.0  # R-Drop: how much two readings with other dropout must agree; 0: one reading
 
     def __post_init__(self) -> None:
         check_range("segment", self.segment, 1, 1_000_000)
@@ -66,7 +66,6 @@ class LanguageModelling:
         check_share("word_dropout", self.word_dropout)
         check_share("vocabulary_dropout", self.vocabulary_dropout)
         check_share("forget", self.forget)
-        check_range("agreement", self.agreement, 0, 1_000)
         if not 0 <= self.held_out < 1:
             raise ValueError(f"held_out is {self.held_out}; it must be at least 0 and less than 1")
 
@@ -129,7 +128,7 @@ def proposal(size: int, device: torch.device, given: Mapping[str, Any]) -> dict[
         "schedule": {"kind": "cosine", "warmup": 100, "floor": 0.1},
         "optimiser": {"kind": "adamw", "betas": (0.9, 0.99), "epsilon": 1e-8, "decay": 0.1},
         **optimiser_for(1e-3, 4e-3 if slow else 2e-3 if little else None, asked),
-        "smoothing": 0.0,
+        "objective": {"kind": "teacher_forcing", "label_smoothing": 0.0},
         "batch": {"tokens": 4096 if slow else 16_384, "shapes": shapes_for(device)},
     }
     if not {"steps", "epochs", "minutes"} & asked.keys():
@@ -212,19 +211,13 @@ class LanguageModelTask:
     def size(self) -> Size:
         return Size.of(self.train, self.settings.segment, self.setup.training.batch)
 
-    def objective(self, model: nn.Module) -> nn.Module:
+    def forward_pass(self, model: nn.Module) -> ForwardPass:
         assert isinstance(model, LanguageModel)
-        settings = self.settings
-        lesson = next_token.Lesson(
-            self.setup.training.smoothing,
-            settings.word_dropout,
-            settings.vocabulary_dropout,
-            settings.agreement,
-            settings.forget,
-        )
+        settings, r_drop = self.settings, self.setup.training.r_drop
+        noise = InputNoise(settings.word_dropout, settings.vocabulary_dropout, settings.forget)
         if not model.memory:
-            return next_token.Reading(model, lesson)
-        return next_token.Remembering(model, lesson, self.size.rows * self.in_order().turns)
+            return SegmentForward(model, noise, r_drop)
+        return MemoryForward(model, noise, self.size.rows * self.in_order().turns, r_drop)
 
     def stream(self, rank: int, world: int) -> Stream:
         if self.design.memory:
