@@ -75,7 +75,9 @@ KINDS: dict[str, tuple[Callable[[Path], Written], dict[str, Any]]] = {
     "memory": (write_text, language_model(positions={"kind": "transformer_xl"}, memory=16)),
     "forgetful": (
         write_text,
-        language_model({"forget": 0.5, "turns": 2}, positions={"kind": "transformer_xl"}, memory=16),
+        language_model(
+            {"memory_dropout": 0.5, "interleaved_batches": 2}, positions={"kind": "transformer_xl"}, memory=16
+        ),
     ),
     "two passes": (
         write_text,
@@ -89,14 +91,14 @@ KINDS: dict[str, tuple[Callable[[Path], Written], dict[str, Any]]] = {
     "tags agree": (small(annotations.write_tagged), twice(reader({"kind": "tagging"}, **TENER), 2.0)),
     "spelled": (small(annotations.write_tagged), reader({"kind": "tagging", "letters": SPELLED}, **TENER)),
     "mean": (small(annotations.write_texts), reader({"kind": "classification"})),
-    "pairs": (small(annotations.write_texts), twice(reader({"kind": "classification"}, pairs=64), 1.0)),
+    "pairs": (small(annotations.write_texts), twice(reader({"kind": "classification"}, bigram_buckets=64), 1.0)),
     "class token": (
         small(annotations.write_texts),
         reader({"kind": "classification", "pooling": {"kind": "class_token"}}),
     ),
     "many": (
         lambda folder: {"train": str(annotations.write_many(folder))},
-        reader({"kind": "classification", "many": True, "pooling": {"kind": "attention"}}),
+        reader({"kind": "classification", "multi_label": True, "pooling": {"kind": "attention"}}),
     ),
 }
 

@@ -70,7 +70,7 @@ def test_every_pooling_learns(tmp_path: Path, pooling: str) -> None:
 
 
 def test_many_labels_have_a_threshold_that_lies_in_the_folder(tmp_path: Path) -> None:
-    many = {"task": {**TASK, "many": True}, "training": {"steps": 60, "validate_every": 30, "watch": "f1"}}
+    many = {"task": {**TASK, "multi_label": True}, "training": {"steps": 60, "validate_every": 30, "best_metric": "f1"}}
     whole = annotations.table(TASK, annotations.write_many(tmp_path), WORDS, many)
     assert annotations.train(tmp_path / "model", whole)["f1"] > 85
     facts = json.loads((tmp_path / "model" / "headway.json").read_text())
@@ -113,7 +113,7 @@ def test_the_head_is_described_with_all_its_parameters(trained: tuple[Path, dict
 
 
 def test_a_killed_run_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    change = {"task": {**TASK, "many": True}, "training": {"batch": {"tokens": 128, "shapes": "bounded"}}}
+    change = {"task": {**TASK, "multi_label": True}, "training": {"batch": {"tokens": 128, "shapes": "bounded"}}}
     whole = annotations.table(TASK, annotations.write_many(tmp_path, 150), WORDS, change)
     run = annotations.write_config(tmp_path, whole)
     assert nursery.run(tmp_path, "train", run, "--out", tmp_path / "whole")[0] == 0
@@ -210,7 +210,7 @@ def test_files_are_read_by_their_names(
     ("name", "text", "said"),
     [
         ("x.tsv", "a\tup\nb\n", "x.tsv:2: 1 column, at least 2 are wanted: the text in 1, its label in 2"),
-        ("x.tsv", "a\tup\nb\t\n", "x.tsv:2: 0 labels, one is wanted; for several set task.many = true"),
+        ("x.tsv", "a\tup\nb\t\n", "x.tsv:2: 0 labels, one is wanted; for several set task.multi_label = true"),
         ("x.tsv", "a\tup\nb\tc\tup\n", "x.tsv:2: 3 columns, but 2 in the first line: is a tab in the text?"),
         ("x.jsonl", '{"text": "a", "label": null}\n', "x.jsonl:1: 'label' is null; a text or a number is wanted"),
         ("x.jsonl", '{"text": "a", "label": {}}\n', "x.jsonl:1: 'label' is {}; a text or a number is wanted"),

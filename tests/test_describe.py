@@ -25,7 +25,7 @@ from headway.model.positions import Learned
 from headway.tasks.run import Run
 
 DOCS = Path(__file__).parent.parent / "docs" / "model.md"
-SMALL = EncoderDecoderDesign(width=16, heads=2, encoder_layers=3, decoder_layers=2, tie="output")
+SMALL = EncoderDecoderDesign(width=16, heads=2, encoder_layers=3, decoder_layers=2, tie_embeddings="output")
 
 
 def call(command: Any, *words: str, width: int = 120) -> Result:

@@ -47,7 +47,7 @@ TINY: dict[str, Any] = {
     },
 }  # fmt: skip
 XL: dict[str, Any] = {"model": {"positions": {"kind": "transformer_xl"}, "memory": 16}}
-IN_TURNS: dict[str, Any] = {**XL, "task": {"turns": 2, "forget": 0.5}}
+IN_TURNS: dict[str, Any] = {**XL, "task": {"interleaved_batches": 2, "memory_dropout": 0.5}}
 
 
 def write(folder: Path, text: str) -> str:
@@ -200,7 +200,7 @@ def test_a_batch_that_is_cut_in_two_remembers_the_same(
     """Out of memory in the middle of a step: the halves begin again with what was remembered before it."""
     results = []
     for failing in (False, True):
-        changes = {"training": {"precision": "fp32"}, "task": {"turns": turns}}
+        changes = {"training": {"precision": "fp32"}, "task": {"interleaved_batches": turns}}
         run = trainer(tmp_path, counting(40), XL, changes, out=f"cut-{failing}")
         assert isinstance(run.task, LanguageModelTask) and run.task.in_order().turns == turns
         engine, stream = run.job.engine, run.job.stream.iterate(corpora.START)
@@ -262,8 +262,8 @@ def test_short_texts_and_short_documents_train(tmp_path: Path) -> None:
         ("abc\n", {"model": {"positions": {"kind": "learned"}, "longest": 8}}, "segment is 12, but the model knows 8"),
         ("abc\n", {"model": {"positions": {"kind": "sinusoidal"}, "memory": 4}}, "positions that only count distances"),
         ("abc\n", {"model": {"kind": "encoder"}}, "a language model only looks back"),
-        ("abc\n", {"task": {"forget": 0.5}}, "the model remembers nothing"),
-        ("abc\n", {"task": {"turns": 2}}, "the model remembers nothing"),
+        ("abc\n", {"task": {"memory_dropout": 0.5}}, "the model has no memory"),
+        ("abc\n", {"task": {"interleaved_batches": 2}}, "the model has no memory"),
     ],
 )
 def test_mistakes_are_told_in_one_line(tmp_path: Path, text: str, change: dict[str, Any], said: str) -> None:

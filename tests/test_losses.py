@@ -154,14 +154,14 @@ def test_the_inverse_root_rises_and_falls_as_fairseqs(step: int) -> None:
 
 
 def test_a_short_run_rises_for_a_part_of_it_only() -> None:
-    part = InverseRoot(warmup=100, most=0.25)
+    part = InverseRoot(warmup=100, max_warmup_share=0.25)
     assert [settled(part, total) for total in (1, 40, 400, 10**6)] == [InverseRoot(warmup=w) for w in (1, 10, 100, 100)]
     assert settled(settled(part, 40), 10**6) == InverseRoot(warmup=10)  # a run that goes on longer keeps its rise
     for other in (InverseRoot(warmup=100), Noam(warmup=100), Cosine(warmup=100), Constant(warmup=100)):
         assert settled(other, 50) == other  # what was given stands
     assert InverseRoot(warmup=100).factor(50, 50, 8) == 0.5
     with pytest.raises(ValueError, match="most is 0.0; it must be more than 0 and at most 1"):
-        InverseRoot(most=0.0)
+        InverseRoot(max_warmup_share=0.0)
 
 
 def test_the_cosine_is_torchs_and_ends_at_its_floor() -> None:
@@ -198,7 +198,7 @@ def gradients(of: nn.Module, seed: int, size: float) -> None:
 
 THEIRS: dict[Any, Callable[[nn.Module], torch.optim.Optimizer]] = {
     Adam(): lambda of: torch.optim.Adam(of.parameters(), lr=0.1, betas=(0.9, 0.98), eps=1e-9, foreach=False),
-    AdamW(decay=0.1): lambda of: torch.optim.AdamW(
+    AdamW(weight_decay=0.1): lambda of: torch.optim.AdamW(
         [
             {"params": [p for p in of.parameters() if p.dim() > 1], "weight_decay": 0.1},
             {"params": [p for p in of.parameters() if p.dim() <= 1], "weight_decay": 0.0},

@@ -116,7 +116,7 @@ def test_patience_ends_a_run_and_more_of_it_goes_on(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(("watch", "best"), [("loss", 4), ("bleu", 4), ("chrf", 2)])
 def test_what_is_watched_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: str, best: int) -> None:
     scripted(monkeypatch, {2: 3.0, 4: 2.0, 6: 2.5})
-    corpora.train(tmp_path, {"training": {"validate_every": 2, "steps": 6, "watch": watch}})
+    corpora.train(tmp_path, {"training": {"validate_every": 2, "steps": 6, "best_metric": watch}})
     assert read_model(tmp_path / "model").facts["step"] == best
 
 
@@ -358,7 +358,7 @@ def test_more_steps_go_on_and_a_changed_setting_is_named(tmp_path: Path, setting
 
 
 def test_a_run_that_goes_on_longer_keeps_its_rise(tmp_path: Path) -> None:
-    schedule = {"kind": "inverse_root", "warmup": 8, "most": 0.5}
+    schedule = {"kind": "inverse_root", "warmup": 8, "max_warmup_share": 0.5}
     setting = corpora.write_config(tmp_path, {"training": {"steps": 6, "log_every": 1, "schedule": schedule}})
     out = tmp_path / "model"
     for steps in (6, 9):
@@ -449,7 +449,7 @@ BAD_DATA: dict[str, tuple[dict[str, Any], int, str]] = {
         2,
         "tag 'xx' is not among those of the training text",
     ),
-    "tied apart": ({"text": {"joint": False, "size": 300}}, 2, 'set model.tie = "output"'),
+    "tied apart": ({"text": {"joint": False, "size": 300}}, 2, 'set model.tie_embeddings = "output"'),
     "too small batches": ({"training": {"batch": {"tokens": 4}}}, 2, "batches of 4 tokens cannot hold"),
 }
 

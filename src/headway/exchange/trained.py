@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway import config
 from headway.data.corpus import Data
 from headway.data.files import Files
 from headway.errors import UsageError
@@ -19,7 +18,7 @@ from headway.model.models import EncoderDecoder, LanguageModel
 from headway.model.plain_design import Exportable
 from headway.storage.folder import CARD, CONFIG, check_tensors, read_model
 from headway.storage.weights import load_weights, weights_of
-from headway.tasks.run import Run
+from headway.tasks.run import saved_run
 from headway.text.tokenizer import Tokenizer, Tokenizers
 
 
@@ -69,7 +68,7 @@ def languages_of(data: Data | Files) -> tuple[str, str]:
 
 def read_trained(folder: Path) -> Trained:
     found, where = read_model(folder), str(folder / CONFIG)
-    run = config.from_dict(Run, config.parse_toml(found.config_text, where), where)
+    run = saved_run(found.config_text, where)
     if not isinstance(run.model, EncoderDecoderDesign | LanguageModelDesign):
         raise UsageError(f"{folder}: a model of kind {run.model.kind}; translators and language models are exported")
     tokenizers = Tokenizers.load(folder)

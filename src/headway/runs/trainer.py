@@ -51,7 +51,7 @@ class Trainer:
     def __init__(self, run: Run, folder: Path, device: torch.device, ranks: Ranks, command: str = "") -> None:
         self.folder, self.device, self.ranks, self.command = folder, device, ranks, command
         self.task = ranks.in_turn(lambda: run.prepare(folder))
-        check_watch(run.training.watch, self.task.measured)
+        check_best_metric(run.training.best_metric, self.task.measured)
         self.run = replace(run, training=settled(run.training, device))
         self.job = self.assemble()
         self.seconds_per_step = 0.0
@@ -66,9 +66,11 @@ class Trainer:
         torch.manual_seed(seed_of(self.run.seed, 0))
         model = self.task.build().to(self.device).train()
         plain = BatchLoss(self.task.forward_pass(model), training.objective.build())
-        loss = self.ranks.wrap(plain, self.device, training.shard)
+        loss = self.ranks.wrap(plain, self.device, training.fsdp)
         update = Update(
-            training.optimiser.build(model, training.learning_rate), training.clip, half=training.precision == "fp16"
+            training.optimiser.build(model, training.learning_rate),
+            training.clip_norm,
+            half=training.precision == "fp16",
         )
         if training.compile:
             loss = cast("nn.Module", torch.compile(loss, dynamic=False))
@@ -84,7 +86,7 @@ class Trainer:
     def engine_kind(self, capturable: bool) -> type[Engine]:
         """Captured graphs for small models on one GPU, where the objective never waits for the device."""
         training, narrow = self.run.training, self.run.model.width <= CAPTURED_WIDTH
-        captured = self.device.type == "cuda" and training.graphs and training.batch.shapes == "bounded"
+        captured = self.device.type == "cuda" and training.cuda_graphs and training.batch.shapes == "bounded"
         alone = self.ranks.world == 1 and not training.compile
         return CapturedEngine if capturable and captured and narrow and alone else Engine
 
@@ -199,10 +201,10 @@ class Trainer:
         )
 
 
-def check_watch(watch: str, measured: tuple[str, ...]) -> None:
+def check_best_metric(metric: str, measured: tuple[str, ...]) -> None:
     known = ("loss", *measured)
-    if watch not in known:
-        raise UsageError(f"training.watch is {watch!r}; this task measures {', '.join(known)}")
+    if metric not in known:
+        raise UsageError(f"training.best_metric is {metric!r}; this task measures {', '.join(known)}")
 
 
 def settled(training: Training, device: torch.device) -> Training:

@@ -21,9 +21,10 @@ from headway.storage import files, int8
 from headway.storage import tensors as tensor_files
 from headway.storage.files import Digest
 from headway.storage.lock import Lock
+from headway.storage.migration import VERSION
 from headway.version import installed
 
-FORMAT = 1
+FORMAT = VERSION  # of headway.json; an older headway that meets a newer one says so
 CONFIG, WEIGHTS, CARD, FACTS = "config.toml", "model.safetensors", "README.md", "headway.json"
 HOLDS = f"a headway model folder holds {FACTS}, {CONFIG}, {WEIGHTS} and the tokenizer's files"
 NEW, PENDING = ".new", ".pending"  # being written; whole, and on its way to its place

@@ -67,13 +67,13 @@ def propose(given: dict[str, Any], pairs: int, device: torch.device) -> dict[str
         training["epochs"] = EPOCHS
     model = model_for(tier)
     if given.get("text", {}).get("joint") is False or "target_text" in given:
-        model["tie"] = "output"  # two vocabularies cannot share one matrix
+        model["tie_embeddings"] = "output"  # two vocabularies cannot share one matrix
     return merge({"training": training, "model": model}, given)
 
 
 def optimiser_for(rate: float, muon: float | None, asked: Mapping[str, Any]) -> dict[str, Any]:
     """A rate that goes with the optimiser: the one that was asked for, or Muon. Who gives but a number means Adam's."""
-    usual = "adam" if asked.get("shard") or {"learning_rate", "optimiser"} & asked.keys() else "muon"
+    usual = "adam" if asked.get("fsdp") or {"learning_rate", "optimiser"} & asked.keys() else "muon"
     kind = asked.get("optimiser", {}).get("kind", usual)
     if kind != "muon" or muon is None:
         return {"learning_rate": rate}
@@ -82,8 +82,9 @@ def optimiser_for(rate: float, muon: float | None, asked: Mapping[str, Any]) -> 
 
 def schedule_for(warmup: int, device: torch.device, asked: Mapping[str, Any]) -> dict[str, Any]:
     """A rise that leaves most of a short run for what comes after it, unless its length was given."""
-    most = {} if "warmup" in asked.get("schedule", {}) else {"most": RISING if device.type == "cpu" else RISING_ON_GPU}
-    return {"kind": "inverse_root", "warmup": warmup, **most}
+    share = RISING if device.type == "cpu" else RISING_ON_GPU
+    limit = {} if "warmup" in asked.get("schedule", {}) else {"max_warmup_share": share}
+    return {"kind": "inverse_root", "warmup": warmup, **limit}
 
 
 def shapes_for(device: torch.device) -> str:

@@ -81,7 +81,7 @@ class Task(Protocol):
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """Names of the scores of a validation, besides the loss; more is better. `training.watch` may name one."""
+        """Names of the scores of a validation besides the loss, for `training.best_metric`. Higher is better."""
         ...
 
     def build(self) -> nn.Module:

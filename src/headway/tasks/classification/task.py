@@ -56,32 +56,32 @@ class Classification:
     }
 
     kind: Literal["classification"] = "classification"
-    many: bool = False  # a text may have several labels, or none
-    pooling: Pooling = Mean()  # mean, class_token or attention: how vectors become one
-    layout: Literal["auto", "tsv", "jsonl", "first"] = "auto"  # of the files; first: a line begins with its label
-    text_field: str | int = ""  # .tsv: column number, unset: 1; .jsonl: field name, unset: text
-    label_field: str | int = ""  # .tsv: column number, unset: 2; .jsonl: field name, unset: label
-    label_separator: str = ","  # between the labels of one text, with many
-    label_until: str = ""  # a label ends here: with ":" NUM:count is read as NUM
-    word_dropout: float = 0.05  # share of pieces hidden while training
+    multi_label: bool = False  # whether a text may have several labels, or none
+    pooling: Pooling = Mean()  # how token vectors become one vector: mean, class_token or attention
+    layout: Literal["auto", "tsv", "jsonl", "first"] = "auto"  # file format; first: a line begins with its label
+    text_field: str | int = ""  # column number (.tsv, unset: 1) or field name (.jsonl, unset: text) of the text
+    label_field: str | int = ""  # column number (.tsv, unset: 2) or field name (.jsonl, unset: label) of the label
+    label_separator: str = ","  # separator of the labels of one text, with multi_label
+    label_until: str = ""  # a label ends at this string: with ":" NUM:count is read as NUM
+    word_dropout: float = 0.05  # share of training tokens that are replaced by the unknown token
 
     def __post_init__(self) -> None:
         check_share("word_dropout", self.word_dropout)
-        if self.many and not self.label_separator:
+        if self.multi_label and not self.label_separator:
             raise ValueError("label_separator is empty: with many labels something must stand between them")
 
     def read(self, data: Data | Files, seed: int) -> Documents:
         files = files_of(data)
         files.check()
         fields, cuts = (self.text_field, self.label_field), (self.label_separator, self.label_until)
-        form = form_of(files.training()[0], self.layout, fields, self.many, cuts)
+        form = form_of(files.training()[0], self.layout, fields, self.multi_label, cuts)
         train = [one for path in files.training() for one in read(path, form, files.invalid)]
         dev = [one for path in files.validation() for one in read(path, form, files.invalid)]
         return Documents.part(train, dev, Classes((), form), files, seed)
 
     def propose(self, given: dict[str, Any], data: Data | Files, device: torch.device) -> dict[str, Any]:
-        watch = "f1" if self.many else "accuracy"
-        return propose_encoder(given, len(self.read(data, 0).train), device, {"training": {"watch": watch}})
+        metric = "f1" if self.multi_label else "accuracy"
+        return propose_encoder(given, len(self.read(data, 0).train), device, {"training": {"best_metric": metric}})
 
     def look(self, data: Data | Files, force: bool, seed: int) -> list[str]:  # noqa: ARG002
         return [f"doctor: {note}" for note in self.read(data, seed).notes()]
@@ -164,7 +164,9 @@ class ClassificationTask:
 
     @property
     def fingerprint(self) -> str:
-        how = json.dumps(asdict(self.settings), sort_keys=True)
+        settings = {**asdict(self.settings), "agreement": self.setup.training.r_drop}
+        settings["many"] = settings.pop("multi_label")  # the names of version 1, so that its runs can go on
+        how = json.dumps(settings, sort_keys=True)
         return f"{self.content}-{self.tokenizer.fingerprint}-{self.setup.seed}-{how}"
 
     @property
@@ -201,7 +203,7 @@ class ClassificationTask:
         classifier = Classifier(model, self.tokenizer, self.classes, self.longest, device)
         scores, meant = classifier.scores([one.text for one in dev]), self.classes.rows(dev)
         facts: dict[str, Any] = {}
-        if self.settings.many:
+        if self.settings.multi_label:
             classifier.threshold = best_threshold(self.classes.decision.chances(scores).numpy(), meant)
             facts[THRESHOLD] = classifier.threshold
         loss = self.classes.decision.loss(scores, torch.from_numpy(meant).float(), 0.0).mean()

@@ -51,21 +51,23 @@ class LanguageModelling:
     implies: ClassVar[Mapping[str, Any]] = {"data": {"kind": "files"}, "model": {"kind": "language_model"}}
 
     kind: Literal["language_model"] = "language_model"
-    segment: int = 256  # tokens read at once; with model.memory each is read with the memory of those before it
-    turns: int = 1  # with model.memory: batches of different rows that take turns; each has a memory of its own
-    document: Unit = "file"  # what is read with nothing before it: a file, a paragraph (between empty lines) or a line
-    line_end: Literal["piece", "text"] = "piece"  # a line's end is the end piece; text: documents are encoded whole
-    held_out: float = 0.1  # share of the text, its end, that is kept for validation when data.dev is not set
-    word_dropout: float = 0.0  # share of pieces hidden while training
-    vocabulary_dropout: float = 0.0  # share of the vocabulary hidden in a step of training, wherever its pieces stand
-    forget: float = 0.0  # with model.memory: share of rows that do without it in a step of training
+    segment: int = 256  # segment length in tokens; with model.memory each one also sees the memory of those before it
+    interleaved_batches: int = 1  # with model.memory: batches of different rows that alternate, each with a memory
+    document: Unit = "file"  # unit without context before it: a file, a paragraph (between empty lines) or a line
+    line_end: Literal["piece", "text"] = (
+        "piece"  # piece: lines end with the end token; text: whole documents are encoded
+    )
+    held_out: float = 0.1  # share of the text, at its end, that is held out for validation if data.dev is not set
+    word_dropout: float = 0.0  # share of training tokens that are replaced by the unknown token
+    vocabulary_dropout: float = 0.0  # share of the vocabulary that is replaced by the unknown token in a training step
+    memory_dropout: float = 0.0  # with model.memory: share of rows that do not see their memory in a training step
 
     def __post_init__(self) -> None:
         check_range("segment", self.segment, 1, 1_000_000)
-        check_range("turns", self.turns, 1, 1000)
+        check_range("interleaved_batches", self.interleaved_batches, 1, 1000)
         check_share("word_dropout", self.word_dropout)
         check_share("vocabulary_dropout", self.vocabulary_dropout)
-        check_share("forget", self.forget)
+        check_share("memory_dropout", self.memory_dropout)
         if not 0 <= self.held_out < 1:
             raise ValueError(f"held_out is {self.held_out}; it must be at least 0 and less than 1")
 
@@ -85,10 +87,10 @@ class LanguageModelling:
                 f"a language model only looks back: model.kind is {setup.design.kind!r}, not language_model"
             )
         check_design(setup.design, self.segment)
-        if not setup.design.memory and (self.forget or self.turns > 1):
+        if not setup.design.memory and (self.memory_dropout or self.interleaved_batches > 1):
             raise UsageError(
-                f"task.forget is {self.forget} and task.turns {self.turns}, but the model remembers nothing; "
-                "set model.memory, or leave them out"
+                f"task.memory_dropout is {self.memory_dropout} and task.interleaved_batches "
+                f"{self.interleaved_batches}, but the model has no memory; set model.memory, or leave them out"
             )
         return LanguageModelTask(setup, self, setup.design)
 
@@ -126,7 +128,7 @@ def proposal(size: int, device: torch.device, given: Mapping[str, Any]) -> dict[
     width, layers = ((128, 4) if slow else (384, 6)) if little else ((256, 4) if slow else (512, 8))
     training: dict[str, Any] = {
         "schedule": {"kind": "cosine", "warmup": 100, "floor": 0.1},
-        "optimiser": {"kind": "adamw", "betas": (0.9, 0.99), "epsilon": 1e-8, "decay": 0.1},
+        "optimiser": {"kind": "adamw", "betas": (0.9, 0.99), "epsilon": 1e-8, "weight_decay": 0.1},
         **optimiser_for(1e-3, 4e-3 if slow else 2e-3 if little else None, asked),
         "objective": {"kind": "teacher_forcing", "label_smoothing": 0.0},
         "batch": {"tokens": 4096 if slow else 16_384, "shapes": shapes_for(device)},
@@ -173,7 +175,7 @@ class LanguageModelTask:
     @property
     def fingerprint(self) -> str:
         """Changes with the training text, the pieces, the seed and the order of segments."""
-        order = f"-{self.settings.turns}" if self.design.memory else ""
+        order = f"-{self.settings.interleaved_batches}" if self.design.memory else ""
         return f"{self.train.facts.key}-{self.setup.seed}-{self.settings.segment}{order}"
 
     # ------------------------------------------------------------ text
@@ -214,7 +216,7 @@ class LanguageModelTask:
     def forward_pass(self, model: nn.Module) -> ForwardPass:
         assert isinstance(model, LanguageModel)
         settings, r_drop = self.settings, self.setup.training.r_drop
-        noise = InputNoise(settings.word_dropout, settings.vocabulary_dropout, settings.forget)
+        noise = InputNoise(settings.word_dropout, settings.vocabulary_dropout, settings.memory_dropout)
         if not model.memory:
             return SegmentForward(model, noise, r_drop)
         return MemoryForward(model, noise, self.size.rows * self.in_order().turns, r_drop)
@@ -225,7 +227,7 @@ class LanguageModelTask:
         return Shuffled(self.train, self.size, self.setup.seed, rank, world)
 
     def in_order(self, rank: int = 0, world: int = 1) -> InOrder:
-        return InOrder(self.train, self.size, self.setup.seed, rank, world, self.settings.turns)
+        return InOrder(self.train, self.size, self.setup.seed, rank, world, self.settings.interleaved_batches)
 
     # ------------------------------------------------------------ validation
 

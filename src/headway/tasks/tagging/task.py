@@ -57,13 +57,13 @@ class Tagging:
     }
 
     kind: Literal["tagging"] = "tagging"
-    head: Tags = Crf()  # crf: the sentence as a whole; softmax: each word by itself
-    letters: Letters | None = None  # cnn or transformer: words are spelled too; unset: only pieces
+    head: Tags = Crf()  # crf: labels of a sentence are scored together; softmax: each word by itself
+    letters: Letters | None = None  # encoder of the letters of each word: cnn or transformer; unset: none
     scheme: Literal["auto", "none", "bio", "bioes", "bmes", "bilou"] = "auto"  # how labels spell spans
-    word_column: int | None = None  # from 1, or -1 for the last; unset: the first, in .conllu files the form
-    label_column: int | None = None  # the same for labels; unset: the last, in .conllu files the part of speech
-    trim: str = ""  # regular expression of what is cut off each word, for example "[0-9]$"
-    word_dropout: float = 0.05  # share of pieces hidden while training, so that unknown words are no surprise
+    word_column: int | None = None  # column of the words, from 1, -1: last; unset: first, in .conllu files the form
+    label_column: int | None = None  # column of the labels; unset: the last, in .conllu files the part of speech
+    trim: str = ""  # regular expression of what is removed from each word, for example "[0-9]$"
+    word_dropout: float = 0.05  # share of training tokens that are replaced by the unknown token
 
     def __post_init__(self) -> None:
         check_share("word_dropout", self.word_dropout)
@@ -83,7 +83,7 @@ class Tagging:
     def propose(self, given: dict[str, Any], data: Data | Files, device: torch.device) -> dict[str, Any]:
         """TENER's attention; letters for languages that write words with spaces; F1 decides what is best."""
         found = self.read(data, 0)
-        mine: dict[str, Any] = {"training": {"watch": "f1" if found.labelling.scheme.letters else "accuracy"}}
+        mine: dict[str, Any] = {"training": {"best_metric": "f1" if found.labelling.scheme.letters else "accuracy"}}
         if found.labelling.spaced:
             mine["task"] = {"kind": self.kind, "letters": {"kind": "cnn"}}
         if not {"positions", "attention"} & given.get("model", {}).keys():
@@ -186,7 +186,7 @@ class TaggingTask:
 
     @property
     def fingerprint(self) -> str:
-        how = asdict(self.settings)
+        how = {**asdict(self.settings), "agreement": self.setup.training.r_drop}  # the names of version 1: runs go on
         return f"{self.content}-{self.pieces.fingerprint}-{self.setup.seed}-{json.dumps(how, sort_keys=True)}"
 
     @property

@@ -43,9 +43,9 @@ class Translation:
     section: ClassVar[bool] = True
 
     kind: Literal["translation"] = "translation"
-    metrics: str = "bleu,chrf"  # measures of validation, as in `headway evaluate --metrics`
+    metrics: str = "bleu,chrf"  # metrics of validation, as in `headway evaluate --metrics`
     output: Output = AnyText()  # what every output must be: text (no rule) or tree
-    limits: Limits = Limits()  # how long an output may be
+    limits: Limits = Limits()  # length limits of outputs
 
     def __post_init__(self) -> None:
         choose(self.metrics)
@@ -108,8 +108,10 @@ class TranslationTask:
     def build(self) -> EncoderDecoder:
         design = self.setup.design
         assert isinstance(design, EncoderDecoderDesign)
-        if design.tie == "all" and self.tokenizers.source is not self.tokenizers.target:
-            raise UsageError('model.tie = "all" needs one vocabulary for both sides; set model.tie = "output"')
+        if design.tie_embeddings == "all" and self.tokenizers.source is not self.tokenizers.target:
+            raise UsageError(
+                'model.tie_embeddings = "all" needs one vocabulary for both sides; set model.tie_embeddings = "output"'
+            )
         try:
             return design.build(len(self.tokenizers.source), len(self.tokenizers.target))
         except ValueError as error:

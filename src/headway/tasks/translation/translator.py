@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from headway import config
 from headway.builtin import chosen
 from headway.data.glossary import Glossary
 from headway.data.padding import packs, pad_rows
@@ -32,7 +31,7 @@ from headway.search.logits_processors import NoRepeat, Prefix, Shape
 from headway.search.minimum_bayes_risk import least_risk
 from headway.storage.folder import check_tensors, read_model
 from headway.storage.weights import load_weights, weights_of
-from headway.tasks.run import Run
+from headway.tasks.run import Run, saved_run
 from headway.tasks.translation.result import Translation, joined
 from headway.tasks.translation.task import Translation as Task
 from headway.text import protected_spans
@@ -173,9 +172,7 @@ class Translator:
     @classmethod
     def _open(cls, folder: Path, where: torch.device, engine: str, precision: str) -> Translator:
         files = read_model(folder)
-        run = config.from_dict(
-            Run, config.parse_toml(files.config_text, f"{folder}/config.toml"), f"{folder}/config.toml"
-        )
+        run = saved_run(files.config_text, f"{folder}/config.toml")
         if not isinstance(run.model, EncoderDecoderDesign):
             raise UsageError(f"{folder}: a model of the kind {run.model.kind}, not a translator; see headway predict")
         tokenizers = Tokenizers.load(folder)
