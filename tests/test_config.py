@@ -340,7 +340,7 @@ def test_the_schema_refuses_what_does_not(wrong: dict[str, Any]) -> None:
 
 def test_the_schema_explains_and_closes_every_table() -> None:
     whole = schema(EncoderDecoderDesign)
-    assert whole["properties"]["width"]["description"] == "width of every vector between layers"
+    assert whole["properties"]["width"]["description"] == "width of the vectors between layers (d_model)"
     assert whole["$defs"]["Rotary"]["properties"]["base"]["description"]
     assert all(table["additionalProperties"] is False for table in (whole, *whole["$defs"].values()))
 

@@ -183,7 +183,7 @@ def test_config_prints_a_run_that_loads(name: str, tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text(said(config, name))
     assert load(Run, path) == Run(model=recipes.ALL[name]())
-    assert "width of every vector" in path.read_text()
+    assert "width of the vectors" in path.read_text()
 
 
 def test_config_writes_the_schema(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_a_short_run_rises_for_a_part_of_it_only() -> None:
     for other in (InverseRoot(warmup=100), Noam(warmup=100), Cosine(warmup=100), Constant(warmup=100)):
         assert settled(other, 50) == other  # what was given stands
     assert InverseRoot(warmup=100).factor(50, 50, 8) == 0.5
-    with pytest.raises(ValueError, match="most is 0.0; it must be more than 0 and at most 1"):
+    with pytest.raises(ValueError, match="max_warmup_share is 0.0; it must be more than 0 and at most 1"):
         InverseRoot(max_warmup_share=0.0)
 
 

@@ -35,7 +35,7 @@ class Resample(Protocol):
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """How large a batch is and what shapes it may have."""
+    """The size of a batch and the shapes that it may have."""
 
     section: ClassVar[bool] = True
 

@@ -15,7 +15,7 @@ from headway.errors import UsageError
 
 @dataclass(frozen=True)
 class Files:
-    """Files to learn from; what stands in them is the task's to say."""
+    """Files to learn from; the task defines what they hold."""
 
     section: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""What a model looks like, as data; and the one place where parts are put together."""
+"""Designs of models as data, and the one place where their parts are put together."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LARGEST = {"layers": 100, "width": 16_384, "vocabulary": 1_000_000, "longest": 1
 
 @dataclass(frozen=True)
 class Design:
-    """What every kind of model shares: how one layer is made."""
+    """The settings of layers, which all kinds of models share."""
 
     section: ClassVar[bool] = True
 
@@ -154,7 +154,7 @@ class EncoderDecoderDesign(Design):
 
 @dataclass(frozen=True)
 class LanguageModelDesign(Design):
-    """One stack that looks back only."""
+    """A language model: one stack with causal attention."""
 
     kind: Literal["language_model"] = "language_model"
     layers: int = 6  # number of layers
@@ -182,7 +182,7 @@ class LanguageModelDesign(Design):
 
 @dataclass(frozen=True)
 class TextEncoderDesign(Design):
-    """One stack that looks everywhere, for tagging and classification."""
+    """An encoder: one stack with attention in both directions, for tagging and classification."""
 
     kind: Literal["encoder"] = "encoder"
     layers: int = 6  # number of layers

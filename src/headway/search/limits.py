@@ -14,7 +14,7 @@ from headway.text.vocabulary import PAD
 
 @dataclass(frozen=True)
 class Limits:
-    """A runaway is cut here and flagged; the rest of its batch has limits of its own."""
+    """Length limits of an output. One that reaches the maximum is cut and flagged; every row has its own limits."""
 
     section: ClassVar[bool] = True
 

@@ -15,7 +15,7 @@ from headway.training.schedules import InverseRoot, Schedule
 
 @dataclass(frozen=True)
 class Training:
-    """How long, how fast, what is measured and what is kept."""
+    """Length, objective, optimiser, validation and checkpoints of a training run."""
 
     section: ClassVar[bool] = True
 
@@ -30,7 +30,9 @@ class Training:
     objective: AnyObjective = TeacherForcing()  # what is minimised: teacher_forcing (cross-entropy)
     r_drop: float = 0.0  # R-Drop: weight of the KL divergence of two forward passes; 5 is usual; 0: off, one pass
     clip_norm: float = 1.0  # maximum norm of the gradient; 0: no clipping
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"  # of matrix products; auto: bf16 where it is fast
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = (
+        "auto"  # of matrix products; auto: bf16 if it is fast, else fp32
+    )
     compile: bool = False  # use torch.compile, which pays off on long runs
     cuda_graphs: bool = True  # on CUDA, replay the steps of small models as graphs; needs bounded batch shapes
     averaging: Averaging = Tail()  # average of the weights that is published: none, last, tail or exponential

@@ -45,7 +45,7 @@ SHOWN = 48  # tokens of a validation sample, and of its prompt
 
 @dataclass(frozen=True)
 class LanguageModelling:
-    """Read running text, say how it goes on."""
+    """Language modelling: predict how running text goes on."""
 
     section: ClassVar[bool] = True
     implies: ClassVar[Mapping[str, Any]] = {"data": {"kind": "files"}, "model": {"kind": "language_model"}}

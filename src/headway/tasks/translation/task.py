@@ -37,7 +37,7 @@ from headway.training.task import Stream, Validation
 
 @dataclass(frozen=True)
 class Translation:
-    """Read a sentence, write a sentence."""
+    """Translation: read a sentence, write a sentence."""
 
     implies: ClassVar[Mapping[str, Any]] = {}
     section: ClassVar[bool] = True
