@@ -70,6 +70,7 @@ WrongUse: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name_
 def main() -> None:
     """Run; a user's mistake is one line and an exit code, a fault of ours leaves a report."""
     share_cores()
+    os.environ["PYTHONSAFEPATH"] = "1"  # no Python that a library starts imports from the current folder either
     try:
         sys.exit(run())
     except BrokenPipeError:

@@ -12,6 +12,7 @@ from rich.table import Column, Table
 
 from headway import config
 from headway.errors import UsageError
+from headway.storage.publication import place_of
 
 WEIGHTS = "model.safetensors"
 PIECES = 32_000  # a vocabulary, where nothing says how large it is
@@ -51,7 +52,8 @@ def table_of(what: str, overrides: list[str]) -> tuple[dict[str, Any], Path | No
 
     path = Path(what)
     if path.is_dir():
-        return config.read_toml(path / "config.toml", overrides), path
+        place = place_of(path)
+        return config.read_toml(place / "config.toml", overrides), place
     if path.suffix == ".toml" or path.exists():
         return config.read_toml(path, overrides), None
     if what not in recipes.ALL:

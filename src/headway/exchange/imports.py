@@ -25,7 +25,8 @@ from headway.exchange.vocabularies import Vocabulary, language_model_vocabulary,
 from headway.model.design import EncoderDecoderDesign
 from headway.model.plain_design import Exportable
 from headway.storage.card import CardFacts, card
-from headway.storage.folder import FACTS, check_tensors, write_model
+from headway.storage.folder import check_tensors, write_model
+from headway.storage.publication import FACTS
 from headway.storage.weights import weights_of
 from headway.tasks.language_model.task import LanguageModelling
 from headway.tasks.run import Run, Task

@@ -17,7 +17,8 @@ from headway.errors import UsageError
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
 from headway.model.models import EncoderDecoder, LanguageModel
 from headway.model.plain_design import Exportable
-from headway.storage.folder import CARD, CONFIG, check_tensors, read_model
+from headway.storage.folder import CARD, CONFIG, ModelFiles, check_tensors, read_model
+from headway.storage.publication import newest
 from headway.storage.weights import load_weights, weights_of
 from headway.tasks.run import Run
 from headway.text.tokenizer import Tokenizer, Tokenizers
@@ -67,16 +68,21 @@ def languages_of(data: Data | Files) -> tuple[str, str]:
     return (data.source_language, data.target_language) if isinstance(data, Data) else (data.language, data.language)
 
 
+def read_place(place: Path) -> tuple[ModelFiles, Tokenizers, str]:
+    card = place / CARD
+    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+    return read_model(place), Tokenizers.load(place), text
+
+
 def read_trained(folder: Path) -> Trained:
-    found, where = read_model(folder), str(folder / CONFIG)
+    found, tokenizers, card = newest(folder, read_place)
+    where = str(folder / CONFIG)
     run = config.from_dict(Run, config.parse_toml(found.config_text, where), where)
     if not isinstance(run.model, EncoderDecoderDesign | LanguageModelDesign):
         raise UsageError(f"{folder}: a model of kind {run.model.kind}; translators and language models are exported")
-    tokenizers = Tokenizers.load(folder)
     model = fresh(run.model, len(tokenizers.source), len(tokenizers.target))
     check_tensors({name: tuple(x.shape) for name, x in weights_of(model).items()}, found.tensors)
     load_weights(model, found.tensors)
-    card = folder / CARD
     return Trained(
         name=folder.resolve().name,
         design=run.model,
@@ -84,7 +90,7 @@ def read_trained(folder: Path) -> Trained:
         source=tokenizers.source,
         target=tokenizers.target,
         languages=languages_of(run.data),
-        card=card.read_text(encoding="utf-8", errors="replace") if card.is_file() else "",
+        card=card,
         config=found.config_text,
         facts=found.facts,
     )

@@ -11,8 +11,9 @@ import torch
 from headway import config
 from headway.errors import UsageError
 from headway.storage.files import disk_trouble, make_folder, replace_text
-from headway.storage.folder import CONFIG, FACTS
+from headway.storage.folder import CONFIG
 from headway.storage.lock import sweep
+from headway.storage.publication import FACTS
 from headway.tasks.run import Run
 
 BUDGETS = {"training.steps", "training.epochs", "training.minutes"}

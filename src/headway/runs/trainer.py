@@ -18,7 +18,8 @@ from headway.devices import half_is_fast
 from headway.errors import UsageError
 from headway.storage import files
 from headway.storage.card import CardFacts, card
-from headway.storage.folder import CONFIG, FACTS, write_model
+from headway.storage.folder import CONFIG, write_model
+from headway.storage.publication import FACTS, place_of
 from headway.storage.weights import weights_of
 from headway.tasks.run import Run
 from headway.training import schedules
@@ -212,6 +213,6 @@ def settled(training: Training, device: torch.device) -> Training:
 def published_scores(folder: Path) -> dict[str, float]:
     """Of the model that lies in the folder: the best one, which need not be the last."""
     try:
-        return json.loads((folder / FACTS).read_bytes())["scores"]
+        return json.loads((place_of(folder) / FACTS).read_bytes())["scores"]
     except (OSError, ValueError, KeyError):
         return {}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+import os
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 from headway.errors import HeadwayError, UsageError
 from headway.serve import channel
 from headway.serve.channel import Message
+from headway.subprocesses import python, surroundings
 
 
 class Died(Exception):
@@ -47,12 +48,13 @@ class ModelProcess:
     async def start(cls, models: dict[str, str], options: dict[str, Any]) -> ModelProcess:
         """A process that has opened all models; UsageError if it cannot open one of them."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "headway.serve.worker",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            *python("-m", "headway.serve.worker"),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, **surroundings(),
         )  # fmt: skip
         worker = cls(process)
         try:
-            worker.to.write(channel.frame({"models": models, "options": options}))
+            folders = {name: os.path.abspath(folder) for name, folder in models.items()}  # it works elsewhere
+            worker.to.write(channel.frame({"models": folders, "options": options}))
             first = await worker.heard()
         except BaseException:
             await worker.end()

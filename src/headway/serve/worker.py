@@ -1,4 +1,4 @@
-"""A model process: opens all models, then answers one message after another: python -m headway.serve.worker"""
+"""A model process: opens all models, then answers one message after another: python -P -m headway.serve.worker"""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headway.errors import UsageError
+from headway.subprocesses import python, surroundings
 
 
 class Kind(IntEnum):
@@ -126,9 +126,9 @@ for text in ("", " ", "A b.", "ÄÖ ß", "日本語", "<s>", "\\0\\n", "\\U0001f
 
 def try_in_child(model: bytes, name: str, seconds: float = 30.0) -> None:
     """Open a model of unknown origin in another process first: a broken one can kill the process."""
-    command = [sys.executable, "-P", "-c", _TRIAL]  # -P: nothing is imported from the current folder
+    command, where = python("-c", _TRIAL), surroundings()
     try:
-        trial = subprocess.run(command, input=model, capture_output=True, timeout=seconds, check=False)
+        trial = subprocess.run(command, input=model, capture_output=True, timeout=seconds, check=False, **where)
     except subprocess.TimeoutExpired:
         raise UsageError(f"{name}: opening it takes more than {seconds:g} s; it is damaged or hostile") from None
     if trial.returncode != 0:

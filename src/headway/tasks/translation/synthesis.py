@@ -21,6 +21,7 @@ from headway.metrics import sentence_chrf
 from headway.storage.files import digest_of, disk_trouble, make_folder, rename, replace_text, sync_folder
 from headway.storage.folder import WEIGHTS
 from headway.storage.lock import Lock
+from headway.storage.publication import place_of
 from headway.tasks.translation.file_translation import Columns, Files, translate_lines
 from headway.tasks.translation.translator import Translator
 from headway.version import installed
@@ -62,8 +63,8 @@ class Making:
 
     def order(self, engine: str) -> dict[str, Any]:
         """What makes two orders the same: contents, not the names of files."""
-        paths = {"weights": self.model / WEIGHTS, "text": self.text, "reference": self.reference}
-        paths |= {f"model beside ({n})": folder / WEIGHTS for n, folder in enumerate(self.beside, 1)}
+        paths = {"weights": place_of(self.model) / WEIGHTS, "text": self.text, "reference": self.reference}
+        paths |= {f"model beside ({n})": place_of(folder) / WEIGHTS for n, folder in enumerate(self.beside, 1)}
         digests = {name: checksum(path) for name, path in paths.items() if path is not None}
         return {"kind": self.kind, **digests, **asdict(self.decoding), "engine": engine}
 

@@ -31,6 +31,7 @@ from headway.search import Beam, Constrained, Ensemble, Greedy, Hypothesis, Limi
 from headway.search.logits_processors import NoRepeat, Prefix, Shape
 from headway.search.minimum_bayes_risk import least_risk
 from headway.storage.folder import check_tensors, read_model
+from headway.storage.publication import newest
 from headway.storage.weights import load_weights, weights_of
 from headway.tasks.run import Run
 from headway.tasks.translation.result import Translation, joined
@@ -113,11 +114,11 @@ def checked(one: Translation, how: Manner) -> Translation:
     return replace(one, lost=protected_spans.lost(wanted, one.text), alternatives=others)
 
 
-def engine_for(model: EncoderDecoder, run: Run, name: str, precision: str, folder: Path) -> Engine:
+def engine_for(model: EncoderDecoder, run: Run, name: str, precision: str) -> Engine:
     """Recorded graphs on CUDA, else the fastest that runs here."""
     if model.head.weight.is_cuda and name in ("auto", "cuda"):
         return CudaEngine(model, "bf16" if precision == "auto" else precision)
-    return choose(model, run.model, name, precision, folder).engine  # pyright: ignore[reportArgumentType]
+    return choose(model, run.model, name, precision).engine  # pyright: ignore[reportArgumentType]
 
 
 def check_together(engine: str, precision: str) -> None:
@@ -172,17 +173,16 @@ class Translator:
 
     @classmethod
     def _open(cls, folder: Path, where: torch.device, engine: str, precision: str) -> Translator:
-        files = read_model(folder)
+        files, tokenizers = newest(folder, lambda place: (read_model(place), Tokenizers.load(place)))
         run = config.from_dict(
             Run, config.parse_toml(files.config_text, f"{folder}/config.toml"), f"{folder}/config.toml"
         )
         if not isinstance(run.model, EncoderDecoderDesign):
             raise UsageError(f"{folder}: a model of the kind {run.model.kind}, not a translator; see headway predict")
-        tokenizers = Tokenizers.load(folder)
         model = run.model.build(len(tokenizers.source), len(tokenizers.target)).eval()
         check_tensors({name: tuple(tensor.shape) for name, tensor in weights_of(model).items()}, files.tensors)
         load_weights(model, files.tensors)
-        return cls(run, tokenizers, model, engine_for(model.to(where), run, engine, precision, folder), where)
+        return cls(run, tokenizers, model, engine_for(model.to(where), run, engine, precision), where)
 
     @property
     def direction(self) -> str:
