@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import random
 import sys
 import threading
 import zipfile
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from disks import largest_file
 from headway import cli, config
 from headway.data.archives import ALWAYS_ALLOWED
 from headway.data.catalogue import LISTED, Catalogue, Download, Entry, Text, read
@@ -307,6 +309,18 @@ def test_a_disk_that_is_nearly_full(shelf: Shelf, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("headway.storage.files.shutil.disk_usage", lambda _: usage)
     with pytest.raises(DiskError, match="1,000 are free"):
         get(plain(shelf), tmp_path)
+
+
+def test_a_disk_that_is_full_is_named_and_what_was_unpacked_is_removed(shelf: Shelf, tmp_path: Path) -> None:
+    with largest_file(100_000), pytest.raises(DiskError, match=r"a\.zip\.part: .*bytes are needed\); make room"):
+        get(
+            archive(shelf, zipped({"A.en": ENGLISH, "A.de": GERMAN, "x": random.Random(0).randbytes(200_000)})),
+            tmp_path,
+        )
+    assert names(tmp_path) == {"a.zip.part", "a.zip.part.version"}  # the next try goes on with these
+    with largest_file(len(GERMAN) - 1), pytest.raises(DiskError, match=r"train\..*bytes are needed\); make room"):
+        get(archive(shelf), tmp_path / "b")
+    assert names(tmp_path / "b") == {"a.zip.part", "a.zip.part.version"}
 
 
 # ---------------------------------------------------------------- the command

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from disks import largest_file
 from headway.data import store as stores
 from headway.data.corpus import Pair
-from headway.data.writer import Writer
 from headway.errors import DiskError, UsageError
 from headway.text.vocabulary import EOS
 
@@ -167,19 +167,13 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_full_disk_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = Writer._write
-
-    def full(self: Writer, name: str, numbers: np.ndarray) -> None:
-        if name == "lines":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write(self, name, numbers)
-
-    monkeypatch.setattr(Writer, "_write", full)
-    with pytest.raises(DiskError, match="No space left") as caught:
-        build(tmp_path, make_pairs(10))
-    assert "\n" not in str(caught.value)
-    assert not list(tmp_path.iterdir())
+@pytest.mark.parametrize("most", [4000, 100_000])  # in the first block, in a later one
+def test_a_full_disk_is_reported_in_one_line(tmp_path: Path, most: int) -> None:
+    with largest_file(most), pytest.raises(DiskError) as caught:
+        build(tmp_path, make_pairs(10_000))
+    said = str(caught.value)
+    assert said.startswith(f"cannot write {tmp_path}: ") and "bytes are needed); make room" in said
+    assert "\n" not in said and not list(tmp_path.iterdir())
 
 
 def test_the_work_of_a_faster_process_is_kept(tmp_path: Path) -> None:

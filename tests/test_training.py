@@ -408,6 +408,11 @@ def test_a_strange_folder_is_refused_and_untouched(tmp_path: Path, setting: Path
             path.rmdir() if path.is_dir() else path.unlink()
     code, said = nursery.run(tmp_path, "train", setting, "--out", setting)
     assert code == 2 and "this is a file; name a folder" in said
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for out in (tmp_path / "link", tmp_path / "link" / "model"):
+        code, said = nursery.run(tmp_path, "train", setting, "--out", out)
+        assert code == 2 and f"{tmp_path / 'link'} is a link to {tmp_path / 'nowhere'}, which is no folder" in said
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_a_published_model_without_its_state_is_refused(tmp_path: Path, setting: Path) -> None:

@@ -16,7 +16,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from headway.data.archives import PIECE
 from headway.errors import UsageError
-from headway.storage.files import check_space, disk_trouble
+from headway.storage.files import check_space, disk_trouble, write_all
 from headway.version import installed
 
 PASSING = (408, 429, 500, 502, 503, 504)  # answers that may be better the next time
@@ -85,12 +85,12 @@ def write_down(response: HTTPResponse, part: Path, tell: Tell) -> None:
     with ExitStack() as stack:
         with disk_trouble(part, total or 0):
             mark(part).write_text(validator(response.headers), encoding="ascii", errors="ignore")
-            file = stack.enter_context(part.open("r+b" if have else "wb"))
+            file = stack.enter_context(part.open("r+b" if have else "wb", buffering=0))
             file.truncate(have)
             file.seek(have)
         for piece in iter(lambda: received(response), b""):
             with disk_trouble(part, total or 0):
-                file.write(piece)
+                write_all(file, piece)
             have += len(piece)
             tell(have, total)
         if total is not None and have < total:

@@ -17,7 +17,8 @@ from jaxtyping import Integer
 
 from headway.data.columns import Column, RaggedColumn
 from headway.data.corpus import Pair
-from headway.data.writer import CORPORA, FACTS, FORMAT, LINES, SIDES, Facts, Tokenizer, Writer, reporting
+from headway.data.writer import CORPORA, FACTS, FORMAT, LINES, SIDES, Facts, Tokenizer, Writer
+from headway.storage.files import disk_trouble
 
 BLOCK = 4096  # pairs encoded and written together
 DAY = 24 * 60 * 60  # seconds
@@ -98,7 +99,7 @@ def build(folder: Path, key: str, pairs: Iterable[Pair], source: Tokenizer, targ
 def _settle(beside: Path, folder: Path, key: str) -> None:
     """Rename the finished folder into place. Where another process was faster, its work is as good."""
     place = place_of(folder, key)
-    with reporting(place):
+    with disk_trouble(place, 0):
         if open(folder, key) is None and place.exists():
             shutil.rmtree(place)
         try:
@@ -110,7 +111,7 @@ def _settle(beside: Path, folder: Path, key: str) -> None:
 
 def make_beside(place: Path) -> Path:
     """A new folder beside the place. Those that nobody wrote to for a day were left by processes that died."""
-    with reporting(place):
+    with disk_trouble(place, 0):
         place.parent.mkdir(parents=True, exist_ok=True)
         for leftover in place.parent.glob(f".{place.name}.*"):
             last = max((file.stat().st_mtime for file in leftover.glob("*")), default=leftover.stat().st_mtime)

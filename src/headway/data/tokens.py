@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from jaxtyping import Integer
@@ -18,7 +17,7 @@ from headway.data.columns import Column
 from headway.data.documents import Amounts, Encoder, Line, Reading
 from headway.data.rows import pack
 from headway.data.store import make_beside, place_of
-from headway.data.writer import reporting
+from headway.storage.files import disk_trouble, write, write_all
 from headway.text.vocabulary import BOS
 
 FORMAT = 1
@@ -86,34 +85,27 @@ def build_tokens(folder: Path, key: str, reading: Reading, lines: Iterable[Line]
     beside = make_beside(place)
     facts = Facts(key, "uint16" if size < 2**16 else "uint32")
     try:
-        with reporting(place), ExitStack() as files:
-            ids, places = (files.enter_context((beside / name).open("wb")) for name in (IDS, PLACES))
+        with ExitStack() as files:
+            with disk_trouble(folder, 0):
+                ids, places = (files.enter_context((beside / name).open("wb", buffering=0)) for name in (IDS, PLACES))
             written = 0
             for block, rows in reading.encoded(lines, pieces):
                 packed = pack(rows, facts.kind)
                 where = [(written + offset, *line[1:3]) for line, offset in zip(block, packed.offsets, strict=False)]
-                ids.write(packed.flat.tobytes())
-                places.write(np.array(where, np.int64).tobytes())
+                columns = {ids: packed.flat, places: np.array(where, np.int64)}
+                with disk_trouble(folder, sum(column.nbytes for column in columns.values())):
+                    for file, column in columns.items():
+                        write_all(file, column.tobytes())
                 written += len(packed.flat)
                 facts.amounts.add(block, rows)
-            _sync(ids, places)
-            facts.bytes = {name: (beside / name).stat().st_size for name in (IDS, PLACES)}
-            _sync(files.enter_context(_written(beside / FACTS, facts)))
-        with reporting(place):
+            with disk_trouble(folder, 0):
+                os.fsync(ids.fileno())
+                os.fsync(places.fileno())
+                facts.bytes = {name: (beside / name).stat().st_size for name in (IDS, PLACES)}
+                write(beside / FACTS, [json.dumps(asdict(facts), indent=1).encode()])
+        with disk_trouble(place, 0):
             shutil.rmtree(place, ignore_errors=True)
             beside.rename(place)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return Tokens(place, facts)
-
-
-def _written(path: Path, facts: Facts) -> IO:
-    file = path.open("w", encoding="utf-8")
-    json.dump(asdict(facts), file, indent=1)
-    return file
-
-
-def _sync(*files: IO) -> None:
-    for file in files:
-        file.flush()
-        os.fsync(file.fileno())

@@ -83,8 +83,6 @@ class Request:
 
 def check_out(out: Path) -> None:
     """A folder of our own, an empty one, or a new one; nothing else is touched."""
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"--out {out}: this is a file; name a folder")
     with disk_trouble(out, 4096):
         make_folder(out)
         found = {path.name for path in out.iterdir()}

@@ -70,9 +70,12 @@ def kept(place: Path, make: Callable[[], Tokenizers]) -> Tokenizers:
         files.make_folder(place.parent)
         beside = place.with_name(f"{place.name}.tmp-{os.getpid()}")
         shutil.rmtree(beside, ignore_errors=True)
-        made.save(beside)
-        shutil.rmtree(place, ignore_errors=True)
-        os.replace(beside, place)
+        try:
+            made.save(beside)
+            shutil.rmtree(place, ignore_errors=True)
+            os.replace(beside, place)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
     return made
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headway.errors import DiskError, UsageError
+from headway.errors import UsageError
+from headway.storage.files import disk_trouble
 
 LARGEST = 64 * 2**20  # bytes; a vocabulary of a million pieces needs about 25 MB
 
@@ -22,7 +23,5 @@ def read(path: Path) -> bytes:
 
 
 def write(path: Path, data: bytes) -> None:
-    try:
+    with disk_trouble(path, len(data)):
         path.write_bytes(data)
-    except OSError as error:
-        raise DiskError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -101,9 +101,7 @@ def checksum(path: Path) -> str:
 
 def read_facts(folder: Path) -> dict[str, Any]:
     """What an earlier order left; the folder must be its own, empty or new."""
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--out {folder}: this is a file; name a folder")
-    if not folder.exists() or not (found := {path.name for path in folder.iterdir()} - {LOCK}):
+    if not folder.is_dir() or not (found := {path.name for path in folder.iterdir()} - {LOCK}):
         return {}
     try:
         facts = json.loads((folder / FACTS).read_bytes())
@@ -182,9 +180,12 @@ def lines_of(path: Path) -> Iterator[str]:
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     beside = path.with_name(path.name + UNFINISHED)
-    with disk_trouble(beside, 0), beside.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{line}\n" for line in lines)
-    put(beside, path)
+    try:
+        with disk_trouble(path, 0), beside.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        put(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def put(beside: Path, path: Path) -> None:
