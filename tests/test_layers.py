@@ -11,7 +11,7 @@ import headway
 
 ROOT = Path(headway.__file__).parent
 LAYERS = {  # the longest name that fits counts; a module may import from its own layer and from those below
-    0: "errors config text data pages machine cores version card translation snippet packed",
+    0: "errors config text data pages machine cores version card translation snippet packed sealed",
     1: "numerics",
     2: "parts",
     3: "parts.attention parts.blocks parts.stacks parts.heads",
@@ -19,7 +19,7 @@ LAYERS = {  # the longest name that fits counts; a module may import from its ow
         "data.batches data.examples data.segments data.prefetch models classifiers letters initialisation "
         "architecture recipes losses glossary kept inspect"
     ),
-    5: "search metrics training folder translating builtin",
+    5: "search metrics training folder fitting translating builtin",
     6: "planning tasks run",
     7: (
         "looking anatomy alignment api jobs downloads fetching synthesis exchange engines trainer "

@@ -31,6 +31,7 @@ from headway.commands.train import train
 from headway.commands.translate import score, translate
 from headway.errors import STOPPED_BY_SIGINT, HeadwayError
 from headway.openmp import share_cores
+from headway.text.unicode import plain
 
 app = typer.Typer(
     name="headway",
@@ -95,7 +96,8 @@ def run() -> int:
 
 
 def one_line(error: BaseException) -> str:
-    return " ".join((str(error) or type(error).__name__).split())
+    """What went wrong; names out of foreign files cannot control the terminal."""
+    return plain(" ".join((str(error) or type(error).__name__).split()))
 
 
 def complain(text: str, code: int) -> int:

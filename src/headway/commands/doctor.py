@@ -77,5 +77,5 @@ def _describe(finding: Finding) -> Text:
     """Text, never markup: what stands in a corpus must not colour the terminal."""
     text = Text(finding.title, style="bold")
     for example in finding.examples:
-        text.append(f"\n{example.where}  ", style="not bold dim").append(example.text, style="not bold")
+        text.append(f"\n{example.where}  ", style="not bold dim").append(plain(example.text), style="not bold")
     return text.append(f"\n-> {finding.advice}", style="not bold italic")

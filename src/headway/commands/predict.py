@@ -90,9 +90,11 @@ def telling_cuts(found: Iterator[Prediction]) -> Iterator[Prediction]:
         print(f"note: {count:,} texts are longer than the model reads, and were cut", file=sys.stderr)
 
 
-def write(texts: Iterator[str], stream: object) -> None:
+def write(texts: Iterator[str], stream: Any) -> None:
+    from headway.training.console import fit_for
+
     for text in texts:
-        print(text, file=stream)  # pyright: ignore[reportArgumentType]
+        print(fit_for(stream.isatty(), text), file=stream)
 
 
 def writer(model: Predictor, folder: Path, manner: dict[str, Any]) -> LanguagePredictor:
@@ -110,8 +112,10 @@ def writer(model: Predictor, folder: Path, manner: dict[str, Any]) -> LanguagePr
 
 def tell(model: LanguagePredictor, prompt: str) -> None:
     """The prompt and what follows, as it is written."""
+    from headway.training.console import fit_for
+
     print(prompt, end="", flush=True)
-    model.write(prompt, lambda part: print(part, end="", flush=True))
+    model.write(prompt, lambda part: print(fit_for(sys.stdout.isatty(), part), end="", flush=True))
     print()
 
 

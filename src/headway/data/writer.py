@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from headway.data.columns import NewColumn, Sum, write_synced
 from headway.data.corpus import Pair
 from headway.data.rows import pack
 from headway.errors import DiskError, UsageError
+from headway.storage.sealed_json import sealed
 from headway.text.vocabulary import EOS
 
-FORMAT = 1
+FORMAT = 2  # 1 had no checksums
 SIDES = ("source", "target")
 FACTS = "facts.json"
 LINES, CORPORA = "lines", "corpora"
@@ -46,7 +46,7 @@ class Facts:
     longest: list[int] = field(default_factory=lambda: [0, 0])  # ids in the longest row of either side
     dropped: dict[str, int] = field(default_factory=dict)  # pairs by reason
     places: dict[str, list[list[int]]] = field(default_factory=dict)  # corpus and line of the first of them
-    bytes: dict[str, int] = field(default_factory=dict)  # of each file
+    sums: dict[str, Sum] = field(default_factory=dict)  # of each file
     format: int = FORMAT
 
     def count(self, corpora: list[int]) -> None:
@@ -74,7 +74,7 @@ class Writer:
         self._folder, self._tokenizers, self._longest = folder, tokenizers, longest
         names = [*(f"{side}.{column}" for side in SIDES for column in ("ids", "offsets")), LINES, CORPORA]
         with reporting(folder):
-            self._files = {name: files.enter_context((folder / name).open("wb")) for name in names}
+            self._files = {name: files.enter_context(NewColumn(folder / name)) for name in names}
             for side in SIDES:
                 self._write(f"{side}.offsets", np.zeros(1, np.int64))
 
@@ -104,11 +104,9 @@ class Writer:
         """Bring everything to the disk, then the facts."""
         with reporting(self._folder):
             for file in self._files.values():
-                _sync(file)
-            self.facts.bytes = {name: (self._folder / name).stat().st_size for name in self._files}
-            with (self._folder / FACTS).open("w", encoding="utf-8") as file:
-                json.dump(asdict(self.facts), file, indent=1)
-                _sync(file)
+                file.sync()
+            self.facts.sums = {name: file.sum for name, file in self._files.items()}
+            write_synced(self._folder / FACTS, sealed(asdict(self.facts)))
 
     def _append(self, side: int, rows: list[list[int]]) -> None:
         facts, packed = self.facts, pack(rows, self.facts.kinds[side])
@@ -118,7 +116,7 @@ class Writer:
         facts.longest[side] = max(facts.longest[side], int(packed.lengths.max(initial=0)))
 
     def _write(self, name: str, numbers: np.ndarray) -> None:
-        self._files[name].write(numbers.tobytes())
+        self._files[name].write(numbers)
 
     def _reason(self, source: list[int], target: list[int]) -> str | None:
         """Why a pair is left out, if it is."""
@@ -134,11 +132,6 @@ class Writer:
         if pair.tag and pair.tag not in tags:
             raise UsageError(f"tag {pair.tag!r} is not in the vocabulary; known: {', '.join(tags) or 'none'}")
         return [tags[pair.tag]] if pair.tag else []
-
-
-def _sync(file: IO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
 
 
 @contextmanager

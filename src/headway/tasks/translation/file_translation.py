@@ -17,6 +17,7 @@ from headway.errors import UsageError
 from headway.storage.files import disk_trouble
 from headway.tasks.translation.result import Translation
 from headway.tasks.translation.translator import WINDOW, Translator
+from headway.training.console import fit_for
 
 LONGEST_LINE = 1 << 20  # bytes of one input line
 
@@ -111,7 +112,7 @@ def translate_lines(translator: Translator, files: Files, manner: dict[str, Any]
 
 def write(out: BinaryIO, text: str, path: Path | None) -> None:
     with disk_trouble(path or Path("standard output"), len(text)):
-        out.write(text.encode("utf-8", "replace"))
+        out.write(fit_for(out.isatty(), text).encode("utf-8", "replace"))
 
 
 def opened(files: Files, columns: Columns, window: int, stack: ExitStack) -> tuple[BinaryIO, int]:
