@@ -20,6 +20,7 @@ from torch import Tensor
 from headway.errors import DiskError, UsageError
 from headway.storage import files, lock, tensors
 from headway.storage.manifest import Checkpoint, DamagedError, read_checkpoint
+from headway.storage.sealed_json import sealed
 from headway.training.checkpoint import Checkpoints, hash_of
 from headway.training.saver import Saver
 
@@ -369,27 +370,23 @@ def test_a_damaged_one_is_written_anew_beside_and_then_removed(folder: Path) -> 
 
 
 def test_a_manifest_that_lists_files_elsewhere_is_refused(folder: Path) -> None:
-    from headway.storage import manifest
-
     with Checkpoints(folder) as checkpoints:
         path = save(checkpoints, 1)
     table = json.loads((path / "manifest.json").read_text())
     table.pop("seal")
     for name in ("../outside.json", "/etc/passwd", "a/b.json", "x.py"):
         changed = {**table, "files": {**table["files"], name: {"size": 1, "sha256": ""}}}
-        (path / "manifest.json").write_bytes(manifest._render(manifest._sealed(changed)))
+        (path / "manifest.json").write_bytes(sealed(changed))
         with pytest.raises(DamagedError, match="no file of a checkpoint"):
             read_checkpoint(path)
 
 
 def test_a_checkpoint_of_a_newer_headway_is_not_called_damaged(folder: Path) -> None:
-    from headway.storage import manifest
-
     with Checkpoints(folder) as checkpoints:
         path = save(checkpoints, 1)
     table = json.loads((path / "manifest.json").read_text()) | {"format": 2, "headway": "9.9"}
     table.pop("seal")
-    (path / "manifest.json").write_bytes(manifest._render(manifest._sealed(table)))
+    (path / "manifest.json").write_bytes(sealed(table))
     with pytest.raises(UsageError, match="format 2 of headway 9.9") as caught:
         Checkpoints(folder).newest()
     assert not isinstance(caught.value, DamagedError)

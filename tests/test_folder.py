@@ -23,7 +23,8 @@ from headway.errors import DiskError, UsageError
 from headway.storage import files
 from headway.storage import folder as model_folder
 from headway.storage.card import CardFacts, DataFile, Score, card
-from headway.storage.folder import check_tensors, read_model, write_model
+from headway.storage.checked_weights import check_tensors
+from headway.storage.folder import read_model, write_model
 from headway.storage.lock import Lock
 from headway.storage.publication import newest
 from models import snapshot

@@ -32,6 +32,7 @@ from headway.commands.translate import score, translate
 from headway.errors import STOPPED_BY_SIGINT, DiskError, HeadwayError
 from headway.openmp import share_cores
 from headway.storage.files import FULL, disk_trouble
+from headway.text.unicode import plain
 
 app = typer.Typer(
     name="headway",
@@ -111,7 +112,8 @@ def run() -> int:
 
 
 def one_line(error: BaseException) -> str:
-    return " ".join((str(error) or type(error).__name__).split())
+    """What went wrong; names out of foreign files cannot control the terminal."""
+    return plain(" ".join((str(error) or type(error).__name__).split()))
 
 
 def complain(text: str, code: int) -> int:

@@ -106,8 +106,10 @@ def writer(model: Predictor, folder: Path, manner: dict[str, Any]) -> LanguagePr
 
 def tell(model: LanguagePredictor, prompt: str) -> None:
     """The prompt and what follows, as it is written."""
+    from headway.training.console import fit_for
+
     print(prompt, end="", flush=True)
-    model.write(prompt, lambda part: print(part, end="", flush=True))
+    model.write(prompt, lambda part: print(fit_for(sys.stdout.isatty(), part), end="", flush=True))
     print()
 
 

@@ -99,7 +99,7 @@ class Delivery:
         if len(here) == len(self.download.texts):
             yield from here
             return
-        download(self.url, self.part, watch(self.download.name), patience)
+        download(self.url, self.part, watch(self.download.name), patience, self.download.most)
         yield from self.deliver()
 
     def present(self, text: Text) -> Fetched:

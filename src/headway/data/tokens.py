@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -13,14 +11,15 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Integer
 
-from headway.data.columns import Column
+from headway.data.columns import Column, NewColumn, Sum, sum_of
 from headway.data.documents import Amounts, Encoder, Line, Reading
 from headway.data.rows import pack
 from headway.data.store import make_beside, place_of
-from headway.storage.files import disk_trouble, write, write_all
+from headway.storage.files import disk_trouble, write
+from headway.storage.sealed_json import sealed, unsealed
 from headway.text.vocabulary import BOS
 
-FORMAT = 1
+FORMAT = 2  # 1 had no checksums
 FACTS, IDS, PLACES = "facts.json", "ids", "places"
 
 
@@ -31,7 +30,7 @@ class Facts:
     key: str  # of the content: files, settings and pieces
     kind: str  # type of the ids
     amounts: Amounts = field(default_factory=Amounts)
-    bytes: dict[str, int] = field(default_factory=dict)  # of each file
+    sums: dict[str, Sum] = field(default_factory=dict)  # of each file
     format: int = FORMAT
 
 
@@ -70,10 +69,10 @@ def open_tokens(folder: Path, key: str) -> Tokens | None:
     """The text of this content, or nothing where it is missing, unfinished, damaged or of another format."""
     place = place_of(folder, key)
     try:
-        table = json.loads((place / FACTS).read_bytes())
+        table = unsealed((place / FACTS).read_bytes())
         facts = Facts(**{**table, "amounts": Amounts(**table["amounts"])})
-        sizes = {name: (place / name).stat().st_size for name in facts.bytes}
-        sound = (facts.format, facts.key, facts.bytes) == (FORMAT, key, sizes)
+        sums = {name: sum_of(place / name) for name in (IDS, PLACES)}
+        sound = (facts.format, facts.key, facts.sums) == (FORMAT, key, sums)
         return Tokens(place, facts) if sound else None
     except (OSError, ValueError, TypeError, LookupError):
         return None
@@ -87,22 +86,22 @@ def build_tokens(folder: Path, key: str, reading: Reading, lines: Iterable[Line]
     try:
         with ExitStack() as files:
             with disk_trouble(folder, 0):
-                ids, places = (files.enter_context((beside / name).open("wb", buffering=0)) for name in (IDS, PLACES))
+                ids, places = (files.enter_context(NewColumn(beside / name)) for name in (IDS, PLACES))
             written = 0
             for block, rows in reading.encoded(lines, pieces):
                 packed = pack(rows, facts.kind)
                 where = [(written + offset, *line[1:3]) for line, offset in zip(block, packed.offsets, strict=False)]
                 columns = {ids: packed.flat, places: np.array(where, np.int64)}
-                with disk_trouble(folder, sum(column.nbytes for column in columns.values())):
-                    for file, column in columns.items():
-                        write_all(file, column.tobytes())
+                with disk_trouble(folder, sum(numbers.nbytes for numbers in columns.values())):
+                    for column, numbers in columns.items():
+                        column.write(numbers)
                 written += len(packed.flat)
                 facts.amounts.add(block, rows)
             with disk_trouble(folder, 0):
-                os.fsync(ids.fileno())
-                os.fsync(places.fileno())
-                facts.bytes = {name: (beside / name).stat().st_size for name in (IDS, PLACES)}
-                write(beside / FACTS, [json.dumps(asdict(facts), indent=1).encode()])
+                for column in (ids, places):
+                    column.sync()
+                facts.sums = {IDS: ids.sum, PLACES: places.sum}
+                write(beside / FACTS, [sealed(asdict(facts))])
         with disk_trouble(place, 0):
             shutil.rmtree(place, ignore_errors=True)
             beside.rename(place)

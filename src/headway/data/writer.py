@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,13 +9,15 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from headway.data.columns import NewColumn, Sum
 from headway.data.corpus import Pair
 from headway.data.rows import pack
 from headway.errors import UsageError
-from headway.storage.files import disk_trouble, write, write_all
+from headway.storage.files import disk_trouble, write
+from headway.storage.sealed_json import sealed
 from headway.text.vocabulary import EOS
 
-FORMAT = 1
+FORMAT = 2  # 1 had no checksums
 SIDES = ("source", "target")
 FACTS = "facts.json"
 LINES, CORPORA = "lines", "corpora"
@@ -46,7 +46,7 @@ class Facts:
     longest: list[int] = field(default_factory=lambda: [0, 0])  # ids in the longest row of either side
     dropped: dict[str, int] = field(default_factory=dict)  # pairs by reason
     places: dict[str, list[list[int]]] = field(default_factory=dict)  # corpus and line of the first of them
-    bytes: dict[str, int] = field(default_factory=dict)  # of each file
+    sums: dict[str, Sum] = field(default_factory=dict)  # of each file
     format: int = FORMAT
 
     def count(self, corpora: list[int]) -> None:
@@ -74,7 +74,7 @@ class Writer:
         self._folder, self._tokenizers, self._longest = folder, tokenizers, longest
         names = [*(f"{side}.{column}" for side in SIDES for column in ("ids", "offsets")), LINES, CORPORA]
         with disk_trouble(folder.parent, 0):
-            self._files = {name: files.enter_context((folder / name).open("wb", buffering=0)) for name in names}
+            self._files = {name: files.enter_context(NewColumn(folder / name)) for name in names}
         self._append({f"{side}.offsets": np.zeros(1, np.int64) for side in SIDES})
 
     def add(self, pairs: list[Pair]) -> None:
@@ -107,9 +107,9 @@ class Writer:
         """Bring everything to the disk, then the facts."""
         with disk_trouble(self._folder.parent, 0):
             for file in self._files.values():
-                os.fsync(file.fileno())
-            self.facts.bytes = {name: (self._folder / name).stat().st_size for name in self._files}
-            write(self._folder / FACTS, [json.dumps(asdict(self.facts), indent=1).encode()])
+                file.sync()
+            self.facts.sums = {name: file.sum for name, file in self._files.items()}
+            write(self._folder / FACTS, [sealed(asdict(self.facts))])
 
     def _columns(self, side: int, rows: list[list[int]]) -> dict[str, np.ndarray]:
         """What new rows of one side add to its files."""
@@ -122,7 +122,7 @@ class Writer:
     def _append(self, columns: dict[str, np.ndarray]) -> None:
         with disk_trouble(self._folder.parent, sum(column.nbytes for column in columns.values())):
             for name, column in columns.items():
-                write_all(self._files[name], column.tobytes())
+                self._files[name].write(column)
 
     def _reason(self, source: list[int], target: list[int]) -> str | None:
         """Why a pair is left out, if it is."""

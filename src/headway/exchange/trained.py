@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from headway.errors import UsageError
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
 from headway.model.models import EncoderDecoder, LanguageModel
 from headway.model.plain_design import Exportable
-from headway.storage.folder import CARD, CONFIG, ModelFiles, check_tensors, read_model
+from headway.storage.checked_weights import filled
+from headway.storage.folder import CARD, CONFIG, ModelFiles, read_model
 from headway.storage.publication import newest
-from headway.storage.weights import load_weights, weights_of
 from headway.tasks.run import Run
 from headway.text.tokenizer import Tokenizer, Tokenizers
 
@@ -80,9 +81,7 @@ def read_trained(folder: Path) -> Trained:
     run = config.from_dict(Run, config.parse_toml(found.config_text, where), where)
     if not isinstance(run.model, EncoderDecoderDesign | LanguageModelDesign):
         raise UsageError(f"{folder}: a model of kind {run.model.kind}; translators and language models are exported")
-    model = fresh(run.model, len(tokenizers.source), len(tokenizers.target))
-    check_tensors({name: tuple(x.shape) for name, x in weights_of(model).items()}, found.tensors)
-    load_weights(model, found.tensors)
+    model = filled(partial(fresh, run.model, len(tokenizers.source), len(tokenizers.target)), found.tensors)
     return Trained(
         name=folder.resolve().name,
         design=run.model,

@@ -61,9 +61,9 @@ class Request:
         return changed
 
     def begin(self, run: Run, force: bool) -> list[str]:
-        """Clean up after the dead. At the first start look at the corpus, and mark the folder as ours."""
+        """Remove temporary files of crashed processes. At the first start look at the corpus, and mark the folder."""
         state = self.out / "state"
-        for place in (self.out, state, state / "text", state / "dev"):
+        for place in (self.out, state, state / "text", state / "dev", state / "corpus"):
             sweep(place)
         if self.before is not None:
             return []

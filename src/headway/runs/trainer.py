@@ -48,9 +48,12 @@ CAPTURED_WIDTH = 512  # wider models keep a GPU busy without captured graphs
 class Trainer:
     """One run in one folder. `events` trains and tells what happens."""
 
-    def __init__(self, run: Run, folder: Path, device: torch.device, ranks: Ranks, command: str = "") -> None:
-        self.folder, self.device, self.ranks, self.command = folder, device, ranks, command
-        self.task = ranks.in_turn(lambda: run.prepare(folder))
+    def __init__(
+        self, run: Run, folder: Path, device: torch.device, ranks: Ranks, command: str = "", restart: bool = False
+    ) -> None:
+        self.folder, self.device, self.ranks, self.command, self.restart = folder, device, ranks, command, restart
+        setup = run.setup(folder)
+        self.task, self.notes = ranks.in_turn(lambda: run.task.prepare(setup)), setup.notes
         check_watch(run.training.watch, self.task.measured)
         self.run = replace(run, training=settled(run.training, device))
         self.job = self.assemble()
@@ -88,8 +91,10 @@ class Trainer:
     def plan(self) -> Iterator[Event]:
         """Take up the newest checkpoint, if there is one, and decide how long to train."""
         job, before = self.job, self.job.saver.checkpoints.newest()
-        notes = drain(job.saver.checkpoints.notes)
-        if before is not None:
+        notes = [*self.notes, *drain(job.saver.checkpoints.notes)]
+        if before is None:
+            self.check_beginning(notes)
+        else:
             self.check(before.configuration)
             job.restore(before)
             notes += [note] if (note := job.changes(before)) else []
@@ -98,6 +103,17 @@ class Trainer:
         self.write_config()
         yield Planned(job.progress.step, job.total, self.facts())
         yield from (Noted(job.progress.step, note) for note in notes)
+
+    def check_beginning(self, notes: list[str]) -> None:
+        """Hours of training must not be lost unasked: without checkpoints, a run that has begun stays as it is."""
+        damaged = self.job.saver.checkpoints.listed()
+        if self.restart or not (damaged or (self.folder / FACTS).exists()):
+            return
+        found = "; ".join(notes) if damaged else f"{self.folder / 'state'} holds none"
+        raise UsageError(
+            f"{self.folder}: no checkpoint can be read ({found}); put back a copy of the checkpoints, give another "
+            "--out, or give --restart to begin again at step 0 and replace the published model"
+        )
 
     def check(self, configuration: str) -> None:
         if configuration != self.job.saver.checkpoints.configuration:

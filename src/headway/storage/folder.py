@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -166,21 +166,3 @@ def _not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
     kinds = (torch.float32, torch.float16, torch.bfloat16)
     sums = {name: it.sum(dtype=torch.float64).item() for name, it in tensors.items() if it.dtype in kinds}
     return [name for name, total in sums.items() if not math.isfinite(total)]
-
-
-# ---------------------------------------------------------------- shapes
-
-
-def check_tensors(expected: Mapping[str, Sequence[int]], tensors: Mapping[str, Tensor]) -> None:
-    """The weights must be those the configuration implies: by name, by shape, and numbers with a fraction."""
-    for name, shape in expected.items():
-        if name not in tensors:
-            raise UsageError(f"{WEIGHTS} lacks {name}, which {CONFIG} implies with shape {tuple(shape)}")
-        tensor = tensors[name]
-        if tuple(tensor.shape) != tuple(shape):
-            raise UsageError(f"{WEIGHTS}: {name} has shape {tuple(tensor.shape)}, {CONFIG} implies {tuple(shape)}")
-        if not tensor.is_floating_point() and shape:  # a lone whole number counts the batches of a batch norm
-            raise UsageError(f"{WEIGHTS}: {name} holds {tensor.dtype}, weights are floating point numbers")
-    for name in tensors:
-        if name not in expected:
-            raise UsageError(f"{WEIGHTS} holds {name!r:.80}, which {CONFIG} does not imply")

@@ -103,6 +103,7 @@ def encoded(setup: Setup, folder: Path, content: str, tokenizers: Tokenizers) ->
     key = f"{content}-{tokenizers.fingerprint}"
     found = store.open(folder, key)
     if found is None:
+        setup.notes.extend(store.anew(store.place_of(folder, key)))
         found = store.build(folder, key, text(setup), tokenizers.source, tokenizers.target, setup.pairs.longest)
     if not len(found):
         dropped = ", ".join(f"{count:,} {reason}" for reason, count in found.facts.dropped.items())

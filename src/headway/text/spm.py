@@ -114,8 +114,15 @@ def varint(value: int) -> bytes:
 
 # ---------------------------------------------------------------- is it safe?
 
+MEMORY, SHARE = 1 << 30, 40  # bytes that the process may take, and as many more for each byte of the file
+
 _TRIAL = """
 import sys, sentencepiece
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
+except (ImportError, ValueError, OSError):
+    pass  # Windows and macOS: time alone is limited
 model = sentencepiece.SentencePieceProcessor(model_proto=sys.stdin.buffer.read())
 ids = list(range(len(model)))
 model.id_to_piece(ids), model.is_control(ids), model.decode(ids)
@@ -126,7 +133,8 @@ for text in ("", " ", "A b.", "ÄÖ ß", "日本語", "<s>", "\\0\\n", "\\U0001f
 
 def try_in_child(model: bytes, name: str, seconds: float = 30.0) -> None:
     """Open a model of unknown origin in another process first: a broken one can kill the process."""
-    command, where = python("-c", _TRIAL), surroundings()
+    most = MEMORY + SHARE * len(model)
+    command, where = python("-c", _TRIAL, str(most)), surroundings()
     try:
         trial = subprocess.run(command, input=model, capture_output=True, timeout=seconds, check=False, **where)
     except subprocess.TimeoutExpired:

@@ -19,6 +19,7 @@ from headway.storage.files import Writable, disk_trouble, write_all
 from headway.tasks.translation.result import Translation
 from headway.tasks.translation.translator import WINDOW, Translator
 from headway.tasks.translation.unfinished import record_of
+from headway.training.console import fit_for
 
 LONGEST_LINE = 1 << 20  # bytes of one input line
 STANDARD_INPUT, STANDARD_OUTPUT = Path("standard input"), Path("standard output")  # their names in messages
@@ -117,7 +118,7 @@ def translate_lines(translator: Translator, files: Files, manner: dict[str, Any]
 
 
 def write(out: Writable, text: str, path: Path | None) -> None:
-    data = text.encode("utf-8", "replace")
+    data = fit_for(out.isatty(), text).encode("utf-8", "replace")
     with disk_trouble(path or STANDARD_OUTPUT, len(data)):
         write_all(out, data)
         out.flush()

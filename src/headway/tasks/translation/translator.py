@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,9 @@ from headway.model.models import EncoderDecoder
 from headway.search import Beam, Constrained, Ensemble, Greedy, Hypothesis, Limits, Sample, Search, score_texts
 from headway.search.logits_processors import NoRepeat, Prefix, Shape
 from headway.search.minimum_bayes_risk import least_risk
-from headway.storage.folder import check_tensors, read_model
+from headway.storage.checked_weights import filled
+from headway.storage.folder import read_model
 from headway.storage.publication import newest
-from headway.storage.weights import load_weights, weights_of
 from headway.tasks.run import Run
 from headway.tasks.translation.result import Translation, joined
 from headway.tasks.translation.task import Translation as Task
@@ -179,9 +179,7 @@ class Translator:
         )
         if not isinstance(run.model, EncoderDecoderDesign):
             raise UsageError(f"{folder}: a model of the kind {run.model.kind}, not a translator; see headway predict")
-        model = run.model.build(len(tokenizers.source), len(tokenizers.target)).eval()
-        check_tensors({name: tuple(tensor.shape) for name, tensor in weights_of(model).items()}, files.tensors)
-        load_weights(model, files.tensors)
+        model = filled(partial(run.model.build, len(tokenizers.source), len(tokenizers.target)), files.tensors)
         return cls(run, tokenizers, model, engine_for(model.to(where), run, engine, precision), where)
 
     @property
