@@ -11,7 +11,7 @@ import headway
 
 ROOT = Path(headway.__file__).parent
 LAYERS = {  # the longest name that fits counts; a module may import from its own layer and from those below
-    0: "errors config text data pages machine cores version card translation snippet packed",
+    0: "errors config text data pages machine cores version card translation snippet packed temporary",
     1: "numerics",
     2: "parts",
     3: "parts.attention parts.blocks parts.stacks parts.heads",

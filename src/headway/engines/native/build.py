@@ -9,13 +9,13 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 from headway.engines.base import Unavailable, user_cache
+from headway.storage import temporary
 
 KERNEL = Path(__file__).parent / "kernel"
 COMPILERS = ("c++", "g++", "clang++")
@@ -101,8 +101,11 @@ def folders() -> Iterator[Path]:
             yield folder
     except (OSError, RuntimeError):  # no home, or not writable
         pass
-    with tempfile.TemporaryDirectory(prefix="headway-") as folder:  # a loaded library outlives its file
-        yield Path(folder)
+    folder = temporary.Folder("kernel")
+    try:
+        yield folder.path
+    finally:
+        folder.remove()  # a loaded library outlives its file
 
 
 def in_folder(folder: Path, name: str, compiler: str) -> ctypes.CDLL:
@@ -129,7 +132,9 @@ def one_at_a_time(path: Path) -> Iterator[None]:
 
 
 def compile_kernel(compiler: str, path: Path) -> None:
-    """Written beside and renamed, so that nobody ever sees half of it."""
+    """Written beside and renamed, so that nobody ever sees half of it. What is beside it is of a killed process."""
+    for left in path.parent.glob(f"{path.name}.[0-9]*"):
+        left.unlink(missing_ok=True)
     new = path.with_name(f"{path.name}.{os.getpid()}")
     command = [compiler, *FLAGS, "-o", str(new), str(KERNEL / "native.cpp")]
     try:
