@@ -98,6 +98,14 @@ class Local:
     log: io.StringIO
     workers: list[Any]
 
+    def addressed(self, address: str) -> ASGIApp:
+        """The application as it is seen from an address."""
+
+        async def seen(scope: Any, receive: Any, send: Any) -> None:
+            await self.app({**scope, "client": (address, 1)}, receive, send)
+
+        return seen
+
     def records(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log.getvalue().splitlines()]
 
@@ -106,8 +114,11 @@ class Local:
 async def local(make: Callable[[], Any] = FakeWorker, **settings: Any) -> AsyncIterator[Local]:
     log, workers = io.StringIO(), []
 
+    told = settings.pop("facts", {})
+
     async def start() -> Any:
         workers.append(make())
+        workers[-1].facts = [{**facts, **told} for facts in workers[-1].facts]
         return workers[-1]
 
     patient = Limits(deadline=60.0)  # a slow machine is no fault

@@ -16,6 +16,7 @@ from headway.serve.problems import Problem
 from headway.serve.projection import Node, Projection
 from headway.serve.tagged_sentence import Translated
 
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # all that the standard allows
 MOST_ENTRIES = 2000  # files in the archive
 MOST_BYTES = 50_000_000  # of all of them, unpacked
 MOST_XML = 10_000_000  # bytes of those that hold text
@@ -133,6 +134,8 @@ def entries(data: bytes) -> dict[str, bytes]:
 
 def check(infos: list[zipfile.ZipInfo], packed: int) -> None:
     """Before anything is unpacked. `read` never gives more than the archive's list says."""
+    if any(info.compress_type not in COMPRESSIONS for info in infos):
+        raise Problem(400, "the file is not a Word document: it is compressed in another way")
     size = sum(info.file_size for info in infos)
     if len(infos) > MOST_ENTRIES or size > min(MOST_BYTES, max(LARGEST_RATIO * packed, 1 << 20)):
         raise Problem(413, "the file unpacks to more than a document of its size can hold")
@@ -154,7 +157,8 @@ def stretches(tree: Any) -> Iterator[Stretch]:
 
 
 def text_of(run: Any) -> str:
-    return "".join(inner.text or "" for inner in run.iter(f"{W}t"))
+    """The words of a run, also those behind an entity or a remark; what an entity stands for is never looked up."""
+    return "".join((t.text or "") + "".join(inner.tail or "" for inner in t) for t in run.iter(f"{W}t"))
 
 
 def style_of(run: Any) -> bytes:

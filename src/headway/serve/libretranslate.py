@@ -104,8 +104,9 @@ def about(service: Service, interpreter: Interpreter) -> APIRouter:
         )
 
     @routes.post("/suggest", openapi_extra=body(Suggestion, *FORM_KINDS))
-    async def suggest() -> None:
+    async def suggest(request: Request) -> None:
         """Suggestions are not taken."""
+        admit(request, service.keys, checked(Suggestion, await fields(request)).api_key)
         raise Problem(403, "Suggestions are disabled on this server.")
 
     return routes

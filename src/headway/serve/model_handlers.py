@@ -12,6 +12,7 @@ from headway.data.glossary import Glossary
 from headway.devices import cores, one_thread
 from headway.search.logits_processors import Scores, Written
 from headway.serve.channel import Message
+from headway.serve.fingerprint import open_same
 from headway.serve.model_info import facts
 from headway.tasks.base import Predictor
 from headway.tasks.predictors import TranslatorPredictor, open_model, translating
@@ -34,7 +35,12 @@ class Desk:
         threads = max(1, cores() // options["workers"])
         opener = translating(options["engine"], options["precision"])
         with one_thread():
-            self.models = {name: open_model(folder, options["device"], opener) for name, folder in folders.items()}
+            same = {
+                name: open_same(folder, lambda one: open_model(one, options["device"], opener))
+                for name, folder in folders.items()
+            }
+        self.models = {name: model for name, (model, _) in same.items()}
+        self.fingerprints = {name: found for name, (_, found) in same.items()}
         self.translators = {
             name: model.translator for name, model in self.models.items() if isinstance(model, TranslatorPredictor)
         }
@@ -46,7 +52,8 @@ class Desk:
         self.translations = {"translate": self.translate, "stream": self.stream}
 
     def facts(self) -> list[Message]:
-        return [facts(name, self.folders[name], model) for name, model in self.models.items()]
+        told = [facts(name, self.folders[name], model) for name, model in self.models.items()]
+        return [{**one, "fingerprint": self.fingerprints[one["id"]]} for one in told]
 
     def answer(self, message: Message, stopped: Stopped) -> Any:
         act, name = message["act"], message["model"]

@@ -9,7 +9,10 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from headway.serve.logs import printable
+
 DEEPEST_JSON = 32  # brackets within brackets
+NO_ROOM = "the server has no room for a file now; come back later"
 
 
 class Problem(Exception):
@@ -17,7 +20,7 @@ class Problem(Exception):
 
     def __init__(self, status: int, detail: str, retry_after: int | None = None) -> None:
         super().__init__(detail)
-        self.status, self.detail, self.retry_after = status, detail, retry_after
+        self.status, self.detail, self.retry_after = status, printable(detail), retry_after
 
     @property
     def headers(self) -> dict[str, str]:

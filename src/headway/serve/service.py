@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 
 from headway.serve.batching import Heard, Job, Kind, Waiting, unheard
 from headway.serve.channel import Message
+from headway.serve.crowd import Crowd
 from headway.serve.keys import Keys
 from headway.serve.logs import Log
 from headway.serve.models import Offered, Pair, model_ids, offered
@@ -59,10 +61,14 @@ class Service:
         self.settings, self.limits = settings, settings.limits
         self.keys = Keys.read(settings.key_file) if settings.key_file else Keys()
         self.folders = model_ids(settings.folders)
-        self.log, self.measures = log or Log(), Measures()
+        self.crowd = Crowd(self.limits)
+        self.log, self.measures = log or Log(sys.stderr), Measures()
+        self.measures.dropped.set_function(lambda: self.log.dropped)
         self.waiting = Waiting(self.limits, settings.workers)
         self.measures.waiting.set_function(lambda: self.waiting.work)
         self.pool = Pool(start or self.start, self.waiting, settings.workers, settings.spares, self.log, self.measures)
+        self.measures.processes.set_function(lambda: self.pool.alive)
+        self.pool.adopted = self.describe
         self.models: dict[str, Offered] = {}  # by id
         self.pairs: list[Pair] = []  # of all models, in the order of the folders
         self.draining = False
@@ -71,21 +77,34 @@ class Service:
     async def start(self) -> ModelProcess:
         names = ("device", "engine", "precision", "workers")
         options = {name: getattr(self.settings, name) for name in names}
-        return await ModelProcess.start({name: str(folder) for name, folder in self.folders.items()}, options)
+        folders = {name: str(folder) for name, folder in self.folders.items()}
+        return await ModelProcess.start(folders, options, self.log)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Service]:
         """With its models loaded; UsageError if one of them cannot be."""
         try:
-            self.models = {facts["id"]: offered(facts) for facts in await self.pool.open()}
-            self.pairs = [pair for model in self.models.values() for pair in model.pairs]
+            self.describe(await self.pool.open())
             yield self
         finally:
             await self.pool.close()
 
+    def describe(self, facts: Sequence[Message]) -> None:
+        """Offer the models of which a model process has told."""
+        self.models = {one["id"]: offered(one) for one in facts}
+        self.pairs = [pair for model in self.models.values() for pair in model.pairs]
+
     @property
     def ready(self) -> bool:
         return self.pool.ready and not self.draining
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be answered, without the places where models lie; empty if all is well."""
+        reason = self.pool.trouble
+        for name, folder in self.folders.items():
+            reason = reason.replace(str(folder.resolve()), name).replace(str(folder), name)
+        return reason
 
     # ------------------------------------------------------------ what is there
 
@@ -176,6 +195,8 @@ class Service:
     async def done(self, kind: Kind, texts: list[str], more: Message, heard: Heard = unheard) -> list[Any]:
         """Through the queue and a model process, before the deadline."""
         answers: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        if trouble := self.trouble:
+            raise Problem(503, trouble, 5)
         job = Job(kind, texts, answers, more, heard)
         self.waiting.add(job)
         try:

@@ -9,13 +9,13 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from headway.engines.base import Unavailable, user_cache
 from headway.errors import HeadwayError
+from headway.storage import temporary
 from headway.storage.lock import Lock
 from headway.subprocesses import FOLDER, python, surroundings
 
@@ -109,8 +109,11 @@ def folders() -> Iterator[Path]:
             yield folder
     except (OSError, RuntimeError):  # no home, or not writable
         pass
-    with tempfile.TemporaryDirectory(prefix="headway-") as folder:  # a loaded library outlives its file
-        yield Path(folder)
+    folder = temporary.Folder("kernel")
+    try:
+        yield folder.path
+    finally:
+        folder.remove()  # a loaded library outlives its file
 
 
 def in_folder(folder: Path, name: str, compiler: str) -> ctypes.CDLL:
@@ -130,7 +133,12 @@ def in_folder(folder: Path, name: str, compiler: str) -> ctypes.CDLL:
 
 
 def compile_kernel(compiler: str, path: Path) -> None:
-    """Written beside and renamed, so that nobody ever sees half of it. Nothing is taken from the current folder."""
+    """Write the library beside its place and rename it, so that nobody ever sees half of it.
+
+    Files that stand there already were left by killed processes. Nothing is taken from the current folder.
+    """
+    for left in path.parent.glob(f"{path.name}.[0-9]*"):
+        left.unlink(missing_ok=True)
     new = path.with_name(f"{path.name}.{os.getpid()}")
     command = [compiler, *FLAGS, "-o", str(new), str(KERNEL / "native.cpp")]
     try:
