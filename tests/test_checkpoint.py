@@ -140,7 +140,7 @@ from itertools import count
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from test_checkpoint import save
-from headway.training import files
+from headway.storage import files
 from headway.training.checkpoint import Checkpoints
 
 files.CHUNK = 100  # so that files are torn in the middle
@@ -453,7 +453,7 @@ def test_only_the_leavings_of_the_dead_are_swept(folder: Path) -> None:
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from headway.training.lock import Lock
+from headway.storage.lock import Lock
 held = Lock(Path(sys.argv[1]))
 held.take()
 if os.fork() == 0:

@@ -373,7 +373,7 @@ def test_old_processors_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 TOY = 'extern "C" int headway_check(int) { return 0; }'
 BUILD = """
-import sys, pathlib, headway.engines.build as build
+import sys, pathlib, headway.engines.native.build as build
 build.KERNEL = pathlib.Path(sys.argv[1])
 print(build.library()._name)
 """

@@ -131,7 +131,7 @@ from itertools import count
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from test_folder import publish
-from headway.training import files
+from headway.storage import files
 
 files.CHUNK = 100
 root = Path(sys.argv[2])

@@ -29,6 +29,8 @@ def serve(
     beam: Annotated[int, Option(help="Hypotheses that grow together when a request does not say.")] = 5,
     queue: Annotated[int, Option(help="Work that may wait: source pieces times beam.")] = 250_000,
     deadline: Annotated[float, Option(help="Seconds until a request is answered or refused.")] = 8.0,
+    trace_deadline: Annotated[float, Option(help="Seconds until a trace is answered or given up.")] = 20.0,
+    no_trace: Annotated[bool, Option("--no-trace", help="Refuse requests to look inside the models.")] = False,
     characters: Annotated[int, Option(help="Longest text.")] = 5_000,
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
     engine: Annotated[str, Option(help="auto, native, ctranslate2, torch or cuda.")] = "auto",
@@ -49,6 +51,7 @@ def serve(
         folders=chosen(folders or ()), host=host, port=port, insecure=insecure, key_file=key_file,
         cors_origins=tuple(cors_origin or ()), url_prefix=url_prefix, log_text=log_text, workers=workers,
         spares=spares, beam=beam, device=device, engine=engine, precision=precision,
-        limits=Limits(queue=queue, deadline=deadline, text=characters),
+        traces=not no_trace,
+        limits=Limits(queue=queue, deadline=deadline, trace_deadline=trace_deadline, text=characters),
     )  # fmt: skip
     server.run(settings)

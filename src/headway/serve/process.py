@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from headway.errors import HeadwayError, UsageError
 from headway.serve import channel
@@ -37,6 +37,8 @@ class Worker(Protocol):
 class ModelProcess:
     """Spawned, so that it shares nothing with the server but two pipes."""
 
+    program: ClassVar[str] = "headway.serve.worker"
+
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None and process.stdout is not None
         self.process, self.to, self.back = process, process.stdin, process.stdout
@@ -44,10 +46,10 @@ class ModelProcess:
         self.gone = asyncio.create_task(process.wait())
 
     @classmethod
-    async def start(cls, models: dict[str, str], options: dict[str, Any]) -> ModelProcess:
+    async def start(cls, models: dict[str, str], options: dict[str, Any]) -> Self:
         """A process that has opened all models; UsageError if it cannot open one of them."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "headway.serve.worker",
+            sys.executable, "-m", cls.program,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
         worker = cls(process)
