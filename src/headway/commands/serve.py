@@ -33,6 +33,8 @@ def serve(
     queue: Annotated[int, Option(help="Work that may wait: source pieces times beam.")] = 250_000,
     client_requests: Annotated[int, Option(help="Requests of one address or key that are answered at once.")] = 128,
     deadline: Annotated[float, Option(help="Seconds until a request is answered or refused.")] = 8.0,
+    trace_deadline: Annotated[float, Option(help="Seconds until a trace is answered or given up.")] = 20.0,
+    no_trace: Annotated[bool, Option("--no-trace", help="Refuse requests to look inside the models.")] = False,
     characters: Annotated[int, Option(help="Longest text.")] = 5_000,
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
     engine: Annotated[str, Option(help="auto, native, ctranslate2, torch or cuda.")] = "auto",
@@ -54,6 +56,10 @@ def serve(
         allowed_hosts=tuple(allowed_host or ()), cors_origins=tuple(cors_origin or ()),
         url_prefix=url_prefix, log_text=log_text, workers=workers,
         spares=spares, beam=beam, device=device, engine=engine, precision=precision,
-        limits=Limits(queue=queue, deadline=deadline, text=characters, client_requests=client_requests),
+        traces=not no_trace,
+        limits=Limits(
+            queue=queue, deadline=deadline, trace_deadline=trace_deadline, text=characters,
+            client_requests=client_requests,
+        ),
     )  # fmt: skip
     server.run(settings)

@@ -22,7 +22,7 @@ MOST_BYTES = 50_000_000  # of all of them, unpacked
 MOST_XML = 10_000_000  # bytes of those that hold text
 LARGEST_RATIO = 200  # unpacked bytes for one packed byte
 MOST_NODES = 100  # changes of formatting in a paragraph that follow their words; with more they are given up
-LONGEST = 20_000  # characters of such a paragraph
+LONGEST = 20_000  # characters of such a paragraph, and bytes of the formatting that is repeated between them
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
@@ -52,12 +52,12 @@ class Stretch:
 
     def nodes(self, ground: int) -> list[Node]:
         """The runs that look different from the ground, by their numbers."""
-        found, at = [], 0
+        found, at, usual = [], 0, style_of(self.runs[ground])
         for index, piece in enumerate(self.pieces):
-            if piece.strip() and style_of(self.runs[index]) != style_of(self.runs[ground]):
+            if piece.strip() and style_of(self.runs[index]) != usual:
                 found.append(Node(str(index), "", at, at + len(piece)))
             at += len(piece)
-        return found if len(found) <= MOST_NODES and len(self.text) <= LONGEST else []
+        return found if len(found) <= MOST_NODES and max(len(self.text), len(usual)) <= LONGEST else []
 
     def write(self, placed: list[tuple[int, int, int]], ground: int, text: str) -> None:
         """New runs in place of the old ones."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from headway.data.glossary import Glossary
 from headway.devices import cores, one_thread
-from headway.search.logits_processors import Scores, Written
+from headway.engines.base import Engine
+from headway.search import Hypothesis, Search
+from headway.search.logits_processors import Scores, Shape, Written
 from headway.serve.channel import Message
 from headway.serve.fingerprint import open_same
 from headway.serve.model_info import facts
@@ -46,8 +50,10 @@ class Desk:
         }
         for translator in self.translators.values():
             translator.engine.workers = min(translator.engine.workers, threads)
+            translator.engine = Attended(translator.engine, self.check)
         torch.set_num_threads(threads)
         self.folders = folders
+        self.stopped: Stopped = lambda: False  # does nobody wait for the present message any more?
         self.acts = {"predict": self.predict, "trace": self.trace}
         self.translations = {"translate": self.translate, "stream": self.stream}
 
@@ -57,6 +63,18 @@ class Desk:
 
     def answer(self, message: Message, stopped: Stopped) -> Any:
         act, name = message["act"], message["model"]
+        self.stopped = stopped
+        try:
+            return self.acted(act, name, message, stopped)
+        except StoppedError:
+            return [None for _ in message["texts"]]
+
+    def check(self) -> None:
+        """StoppedError when nobody waits any more."""
+        if self.stopped():
+            raise StoppedError
+
+    def acted(self, act: str, name: str, message: Message, stopped: Stopped) -> Any:
         if act in self.acts:
             return self.acts[act](self.models[name], message)
         return self.translations[act](self.translators[name], message, stopped)
@@ -99,7 +117,21 @@ class Desk:
             "edit": tuple(Edit(**one) for one in told["edit"]),
             "ablate": tuple(Head(**one) for one in told["ablate"]),
         }
-        return [trace(model, TraceRequest(**told | lists | changes))]
+        return [trace(model, TraceRequest(**told | lists | changes), self.check)]
+
+
+class Attended:
+    """An engine that begins no batch for which nobody waits."""
+
+    def __init__(self, engine: Engine, check: Callable[[], None]) -> None:
+        self.engine, self.check = engine, check
+        self.name, self.precision, self.workers = engine.name, engine.precision, engine.workers
+
+    def translate(
+        self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
+    ) -> list[list[Hypothesis]]:
+        self.check()
+        return self.engine.translate(source, search, shapes)
 
 
 class Watch:

@@ -16,6 +16,7 @@ from headway.serve.process import Died, Worker
 from headway.serve.prometheus import Measures
 
 SILENCE = 30.0  # seconds after which a process that does not answer is taken for dead
+LINGER = 5.0  # seconds after which a process that goes on with work nobody wants is ended
 PAUSE = 1.0  # seconds before a process that could not be started is tried again
 
 Start = Callable[[], Awaitable[Worker]]
@@ -30,6 +31,7 @@ class Pool:
         self.coming: deque[asyncio.Task[Worker]] = deque()  # loading, or loaded and waiting
         self.tending: list[asyncio.Task[None]] = []
         self.ending: list[asyncio.Task[None]] = []  # of spares that are not needed any more
+        self.opening: asyncio.Task[list[Message]] | None = None
         self.alive = 0
         self.failed = ""  # why the last process could not be started; empty when one could
         self.since = time.monotonic()  # when the last process went
@@ -49,7 +51,16 @@ class Pool:
         self.tending = [asyncio.create_task(self.tend()) for _ in range(self.workers)]
         return first.facts
 
+    async def ensure(self) -> None:
+        """Open it, when it is first needed. Several may ask for that at once."""
+        if self.opening is None or self.opening.done() and failed(self.opening):
+            self.opening = asyncio.create_task(self.open())
+        await asyncio.shield(self.opening)
+
     async def close(self) -> None:
+        if self.opening is not None:
+            self.opening.cancel()
+            await asyncio.gather(self.opening, return_exceptions=True)
         for task in (*self.tending, *self.coming):
             task.cancel()
         await asyncio.gather(*self.tending, *self.ending, return_exceptions=True)
@@ -152,7 +163,7 @@ class Pool:
         self.settle(batch, answer, time.monotonic() - begun)
 
     async def asked(self, worker: Worker, batch: Batch) -> Message:
-        """A batch that everybody has left is called off."""
+        """A batch that everybody has left is called off; a process that goes on regardless is ended."""
         self.number += 1
         number = self.number
         asking = asyncio.create_task(worker.ask(batch.message(number), batch.heard))
@@ -162,6 +173,8 @@ class Pool:
                 await asyncio.wait({asking, left}, return_when=asyncio.FIRST_COMPLETED)
                 if not asking.done():
                     worker.stop(number)
+                    async with asyncio.timeout(LINGER):
+                        return await asking
                 return await asking
         except TimeoutError:
             raise Died from None
@@ -184,6 +197,10 @@ async def discard(spare: asyncio.Task[Worker]) -> None:
     (found,) = await asyncio.gather(spare, return_exceptions=True)
     if not isinstance(found, BaseException):
         await found.end()
+
+
+def failed(task: asyncio.Task[list[Message]]) -> bool:
+    return task.cancelled() or task.exception() is not None
 
 
 async def just(worker: Worker) -> Worker:

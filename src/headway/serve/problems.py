@@ -28,6 +28,10 @@ class Problem(Exception):
         return headers | ({"WWW-Authenticate": "Bearer"} if self.status == HTTPStatus.UNAUTHORIZED else {})
 
 
+def too_late(seconds: float, wait: int = 1) -> Problem:
+    return Problem(429, f"not done within {seconds:g} seconds; send less or come later", wait)
+
+
 class ProblemDocument(JSONResponse):
     """RFC 9457."""
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from headway.errors import HeadwayError, UsageError
 from headway.serve import channel
@@ -44,6 +44,8 @@ class Worker(Protocol):
 class ModelProcess:
     """Spawned, so that it shares nothing with the server but two pipes."""
 
+    program: ClassVar[str] = "headway.serve.worker"
+
     def __init__(self, process: asyncio.subprocess.Process, log: Log) -> None:
         assert process.stdin is not None and process.stdout is not None
         self.process, self.to, self.back = process, process.stdin, process.stdout
@@ -53,10 +55,10 @@ class ModelProcess:
         self.listening = asyncio.create_task(self.listen(log)) if process.stderr else None
 
     @classmethod
-    async def start(cls, models: dict[str, str], options: dict[str, Any], log: Log) -> ModelProcess:
+    async def start(cls, models: dict[str, str], options: dict[str, Any], log: Log) -> Self:
         """A process that has opened all models; UsageError if it cannot open one of them, Died with the reason."""
         process = await asyncio.create_subprocess_exec(
-            *python("-m", "headway.serve.worker"),
+            *python("-m", cls.program),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             **surroundings(),
         )  # fmt: skip

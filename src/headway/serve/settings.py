@@ -25,6 +25,7 @@ class Limits:
     terms: int = 50  # rows of a glossary
     pieces: int = 128  # source or target pieces of a trace
     deadline: float = 8.0  # seconds until an answer must have left; Mastodon waits 10
+    trace_deadline: float = 20.0  # the same for a trace
     wait: float = 3.0  # seconds a request may expect to wait; with more waiting it is refused at once
     queue: int = 250_000  # work that may wait: source pieces (estimated) times the beam
     client_requests: int = 128  # requests of one address, or with one key, that are answered at once
@@ -50,6 +51,7 @@ class Settings:
     cors_origins: tuple[str, ...] = ()  # other sites whose pages may ask
     url_prefix: str = ""  # for example /translate, when a proxy serves several things
     log_text: bool = False  # write what is translated into the log
+    traces: bool = True  # answer requests to look inside models
     workers: int = 1  # model processes
     spares: int = 1  # loaded processes that wait to replace one that fails
     beam: int = 5  # when a request does not say

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -11,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import regex
 import torch
 
 from headway import config
@@ -80,7 +80,7 @@ class Manner:
         _ = self.patterns  # refuses what is no pattern
 
     @cached_property
-    def patterns(self) -> list[re.Pattern[str]]:
+    def patterns(self) -> list[regex.Pattern[str]]:
         return protected_spans.compiled(self.keep)
 
     @property
