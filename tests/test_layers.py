@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from pathlib import Path
 
@@ -53,3 +54,12 @@ def test_every_module_can_be_imported() -> None:
             importlib.import_module(f"headway.{name}")
         except ModuleNotFoundError as error:
             assert error.name is not None and not error.name.startswith("headway"), name
+
+
+def test_pages_show_the_rooms_as_they_are() -> None:
+    """The number of lines may be a little old; `python docs/build.py` brings it up to date."""
+    for page in ("README.md", "CONTRIBUTING.md"):
+        assert rooms.tree() in (DOCS.parent / page).read_text(encoding="utf-8"), page
+    shown = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    without_lines = re.sub(r"\| [\d,]+ \|", "| |", shown)
+    assert re.sub(r"\| [\d,]+ \|", "| |", rooms.table()) in without_lines
