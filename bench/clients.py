@@ -119,14 +119,20 @@ def lasting(seconds: float) -> Callable[[Outcome], bool]:
     return lambda outcome: time.monotonic() < outcome.begun + seconds
 
 
-async def overload(url: str, texts: Sequence[str], rate: float, seconds: float) -> Outcome:
-    """Clients that come at this rate whether others have been answered or not."""
+async def overload(url: str, texts: Sequence[str], rate: float, seconds: float, kept: bool = True) -> Outcome:
+    """Clients that come at this rate whether others have been answered or not.
+
+    Their connections are `kept` for those who come later, or each is new.
+    """
     outcome, free, source = Outcome(), deque[Connection](), sentences(texts)
 
     async def one() -> None:
         connection = free.popleft() if free else Connection(url)
         outcome.samples.append(await connection.translate(next(source)))
-        free.append(connection)
+        if kept:
+            free.append(connection)
+        else:
+            connection.close()
 
     async with asyncio.TaskGroup() as group:
         for number in range(round(rate * seconds)):
@@ -143,7 +149,7 @@ async def idle(url: str) -> None:
     while True:
         connection = Connection(url)
         with suppress(OSError, asyncio.IncompleteReadError):
-            await connection.send(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            await connection.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await connection.answer()
             assert connection.reader is not None
             await connection.reader.read(1)

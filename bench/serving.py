@@ -1,6 +1,6 @@
 """A server under load: steady, overloaded, among idle and slow connections, for long, and with its workers killed.
 
-python -m bench.serving [--rows L1,L2,L3,L4,L6,F7] [--model FOLDER] [--text FILE] [--seconds 60] [--requests 5000]
+python -m bench.serving [--rows L1,L2,L3,L4,L5,L6,F7] [--model FOLDER] [--text FILE] [--seconds 60] [--requests 5000]
 
 Without a model one of random weights is made (width 256, 3+3 layers, 8,000 pieces). Its outputs never end by
 themselves: it writes three times as much as it reads, so its figures are a lower bound. Server and clients share the
@@ -128,6 +128,17 @@ async def l2(server: Served, scale: Scale) -> dict[str, Any]:
     }
 
 
+async def l5(server: Served, scale: Scale) -> dict[str, Any]:
+    """The same, each request on a connection of its own."""
+    before = await steady(server.url, scale.texts, lasting(max(WARM_UP, scale.seconds / 4)))
+    flood = await overload(server.url, scale.texts, 5 * before.rate, scale.seconds, kept=False)
+    return {
+        **told(flood),
+        "longest": round(max(sample.seconds for sample in flood.samples), 2),
+        "share of L1's rate": round(flood.rate / before.rate, 2),
+    }
+
+
 async def l3(server: Served, scale: Scale) -> dict[str, Any]:
     """500 idle connections and 50 that send their headers a byte a second, beside 20 clients."""
     alone = await steady(server.url, scale.texts, lasting(max(WARM_UP, scale.seconds / 4)))
@@ -187,7 +198,7 @@ async def f7(server: Served, scale: Scale) -> dict[str, Any]:
     return {**told(outcome), "kills": KILLS, "longest without an answer": round(gap, 2)}
 
 
-ROWS: dict[str, Row] = {"L1": l1, "L2": l2, "L3": l3, "L4": l4, "L6": l6, "F7": f7}
+ROWS: dict[str, Row] = {"L1": l1, "L2": l2, "L3": l3, "L4": l4, "L5": l5, "L6": l6, "F7": f7}
 
 
 # ---------------------------------------------------------------- material

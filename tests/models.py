@@ -45,3 +45,9 @@ def random_folder(
         "# random\n",
     )
     return folder
+
+
+def snapshot(folder: Path) -> list[tuple[str, int, int, int]]:
+    """Changes when anything in the folder is made, removed, renamed or written."""
+    paths = [folder, *sorted(folder.rglob("*"))]
+    return [(str(path), *((it := path.lstat()).st_ino, it.st_mtime_ns, it.st_size)) for path in paths]

@@ -17,7 +17,7 @@ from typing import Any
 PARENT = """
 import faulthandler, json, os, resource, sys, time
 sys.path[:0] = json.loads(sys.argv[1])
-import headway.cli, headway.request, headway.trainer, headway.view, torch
+import headway.cli, headway.runs.resume, headway.runs.trainer, headway.training.console, torch
 import click, sacrebleu, torch._dynamo, torch.distributed.tensor, torch.distributed.fsdp
 torch.set_num_threads(1)
 

@@ -23,6 +23,8 @@ from headway.serve.batching import unheard
 from headway.serve.logs import Log
 from headway.serve.model_handlers import Desk
 from headway.serve.process import Died
+from headway.serve.reader import Reader
+from headway.serve.reading import StartReading
 from headway.serve.service import Service
 from headway.serve.settings import Limits, Settings
 
@@ -89,6 +91,18 @@ class DeskWorker(FakeWorker):
         return {"found": await asyncio.to_thread(self.desk.answer, message, lambda: False)}
 
 
+class ReadingWorker(FakeWorker):
+    """Reads and writes documents, in a thread of this process."""
+
+    async def ask(self, message: dict[str, Any], heard: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        read = json.loads(json.dumps(message))  # as it comes out of a pipe
+        return {"found": json.loads(json.dumps(await asyncio.to_thread(Reader().answer, read, lambda: False)))}
+
+
+async def start_reading(log: Log) -> Any:  # noqa: ARG001
+    return ReadingWorker()
+
+
 @dataclass
 class Local:
     """A service and its application in this process."""
@@ -98,21 +112,34 @@ class Local:
     log: io.StringIO
     workers: list[Any]
 
+    def addressed(self, address: str) -> ASGIApp:
+        """The application as it is seen from an address."""
+
+        async def seen(scope: Any, receive: Any, send: Any) -> None:
+            await self.app({**scope, "client": (address, 1)}, receive, send)
+
+        return seen
+
     def records(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log.getvalue().splitlines()]
 
 
 @contextlib.asynccontextmanager
-async def local(make: Callable[[], Any] = FakeWorker, **settings: Any) -> AsyncIterator[Local]:
+async def local(
+    make: Callable[[], Any] = FakeWorker, read: StartReading = start_reading, **settings: Any
+) -> AsyncIterator[Local]:
     log, workers = io.StringIO(), []
+
+    told = settings.pop("facts", {})
 
     async def start() -> Any:
         workers.append(make())
+        workers[-1].facts = [{**facts, **told} for facts in workers[-1].facts]
         return workers[-1]
 
-    patient = Limits(deadline=60.0)  # a slow machine is no fault
+    patient = Limits(deadline=60.0, trace_deadline=60.0)  # a slow machine is no fault
     chosen = Settings(**{"folders": (Path("toy"),), "spares": 0, "limits": patient, **settings})
-    async with Service(chosen, start, Log(log)).opened() as service:
+    async with Service(chosen, start, Log(log), read).opened() as service:
         yield Local(service, create(service, chosen), log, workers)
 
 
@@ -176,6 +203,12 @@ def children(parent: int) -> list[int]:
     return [number for _, number in sorted(found)]
 
 
+def program(number: int) -> str:
+    """The module that a process of Python runs."""
+    words = Path(f"/proc/{number}/cmdline").read_bytes().decode().split("\0")
+    return words[words.index("-m") + 1] if "-m" in words else ""
+
+
 @dataclass
 class Running:
     """A server process and what it has logged."""
@@ -186,13 +219,14 @@ class Running:
 
     def workers(self) -> list[int]:
         """Model processes that live, the oldest first: that is the one at work."""
-        return children(self.process.pid)
+        return [number for number in children(self.process.pid) if program(number) == "headway.serve.worker"]
 
 
 @contextlib.contextmanager
 def running(*arguments: object, **environment: str) -> Iterator[Running]:
     """`headway serve` with these arguments, on a free port."""
     command = [sys.executable, "-m", "headway", "serve", *map(str, arguments), "--port", "0", "--deadline", "60"]
+    command += ["--trace-deadline", "60"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
     server, up = Running(process), threading.Event()
 

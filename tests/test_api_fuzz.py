@@ -18,9 +18,11 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 from urllib3 import HTTPResponse
 
 from asking import Asked, asking
+from headway.serve.problems import NO_ROOM
 from serving import FakeWorker, Reply
 
 CHECKS = [not_a_server_error, response_schema_conformance, content_type_conformance]
+EN_DE = {"source": "en", "target": "de"}
 JSON = {"content-type": "application/json"}
 
 
@@ -106,6 +108,40 @@ WRONG = {
     "source_lang": [5, [], "", "ZZ"],
     "tag_handling": [5, "", "json"],
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [5, 1.5, True, [], {}, ["x"], {"a": 1}])
+@pytest.mark.parametrize("path", ["/", "/translate", "/detect", "/suggest"])
+def test_a_key_that_is_no_text(asked: Asked, path: str, value: object) -> None:
+    """Also where no key is needed."""
+    body = {"q": "hello", "s": "hallo", "source": "en", "target": "de", "api_key": value}
+    assert asked("POST", path, body).status == 400
+
+
+@pytest.mark.parametrize("text", ["a\ud800", "\udfff", "x" * 5001, 5, None, ["x"]])
+def test_the_form_without_scripts_answers_odd_texts_with_a_page(asked: Asked, text: object) -> None:
+    reply = asked("POST", "/", {"q": text})
+    assert reply.status == 400 and reply.headers["content-type"].startswith("text/html")
+    assert "Invalid request" in reply.body.decode()
+
+
+def test_a_full_disk_is_no_fault(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large files wait on the disk while their form is read; translated ones until they are fetched."""
+
+    def full(*args: object, **options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+    rest = [f'\r\n--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{code}' for name, code in EN_DE.items()]
+    kind = {"content-type": "multipart/form-data; boundary=x"}
+    for data, name in (
+        (b"hello", "headway.storage.temporary.tempfile.mkdtemp"),
+        (b"x" * 2_000_000, "tempfile.TemporaryFile"),
+    ):
+        with monkeypatch.context() as disk:
+            disk.setattr(name, full)
+            reply = asked("POST", "/translate_file", head + data + "".join(rest).encode() + b"\r\n--x--\r\n", kind)
+        assert reply.status == 507 and reply.json() == {"error": NO_ROOM}
 
 
 def is_refused(reply: Reply) -> bool:

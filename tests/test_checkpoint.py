@@ -20,6 +20,7 @@ from torch import Tensor
 from headway.errors import DiskError, UsageError
 from headway.storage import files, lock, tensors
 from headway.storage.manifest import Checkpoint, DamagedError, read_checkpoint
+from headway.storage.sealed_json import sealed
 from headway.training.checkpoint import Checkpoints, hash_of
 from headway.training.saver import Saver
 
@@ -140,7 +141,7 @@ from itertools import count
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from test_checkpoint import save
-from headway.training import files
+from headway.storage import files
 from headway.training.checkpoint import Checkpoints
 
 files.CHUNK = 100  # so that files are torn in the middle
@@ -248,7 +249,8 @@ def test_a_disk_that_fails_at_any_point_leaves_the_old_or_the_new(folder: Path, 
             save(checkpoints, before.step + 1)
             clean = not checkpoints.notes
         except DiskError as error:
-            assert str(folder / "step-") in str(error) and "bytes are needed" in str(error)
+            full = acts[turn % len(acts)] in ("enospc", "edquot")
+            assert str(folder / "step-") in str(error) and ("bytes are needed" in str(error)) == full
             assert error.exit_code == 3
             assert unfinished(folder) == []
         assert_whole(checkpoints.newest(), before.step, before.step + 1)
@@ -368,27 +370,23 @@ def test_a_damaged_one_is_written_anew_beside_and_then_removed(folder: Path) -> 
 
 
 def test_a_manifest_that_lists_files_elsewhere_is_refused(folder: Path) -> None:
-    from headway.storage import manifest
-
     with Checkpoints(folder) as checkpoints:
         path = save(checkpoints, 1)
     table = json.loads((path / "manifest.json").read_text())
     table.pop("seal")
     for name in ("../outside.json", "/etc/passwd", "a/b.json", "x.py"):
         changed = {**table, "files": {**table["files"], name: {"size": 1, "sha256": ""}}}
-        (path / "manifest.json").write_bytes(manifest._render(manifest._sealed(changed)))
+        (path / "manifest.json").write_bytes(sealed(changed))
         with pytest.raises(DamagedError, match="no file of a checkpoint"):
             read_checkpoint(path)
 
 
 def test_a_checkpoint_of_a_newer_headway_is_not_called_damaged(folder: Path) -> None:
-    from headway.storage import manifest
-
     with Checkpoints(folder) as checkpoints:
         path = save(checkpoints, 1)
     table = json.loads((path / "manifest.json").read_text()) | {"format": 2, "headway": "9.9"}
     table.pop("seal")
-    (path / "manifest.json").write_bytes(manifest._render(manifest._sealed(table)))
+    (path / "manifest.json").write_bytes(sealed(table))
     with pytest.raises(UsageError, match="format 2 of headway 9.9") as caught:
         Checkpoints(folder).newest()
     assert not isinstance(caught.value, DamagedError)
@@ -453,7 +451,7 @@ def test_only_the_leavings_of_the_dead_are_swept(folder: Path) -> None:
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from headway.training.lock import Lock
+from headway.storage.lock import Lock
 held = Lock(Path(sys.argv[1]))
 held.take()
 if os.fork() == 0:

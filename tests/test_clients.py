@@ -34,7 +34,7 @@ class Polyglot(FakeWorker):
 
 @pytest.fixture(scope="module")
 def asked() -> Iterator[Asked]:
-    with asking(Polyglot) as asked:
+    with asking(Polyglot, allowed_hosts=("t.example",)) as asked:
         yield asked
 
 

@@ -195,4 +195,4 @@ def test_config_writes_the_schema(tmp_path: Path) -> None:
 
 def test_config_refuses_what_it_cannot_do(tmp_path: Path) -> None:
     assert refused(config, "huge").startswith("huge is not a recipe; choose one of base, big")
-    assert "cannot be written" in refused(config, "--schema", str(tmp_path / "no" / "where.json"))
+    assert "cannot write" in refused(config, "--schema", str(tmp_path / "no" / "where.json"))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import re
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +15,7 @@ from pathlib import Path
 
 import docx as python_docx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.serve import result_files as shelves
@@ -21,6 +25,7 @@ from headway.serve.plain_text import Prose
 from headway.serve.problems import Problem
 from headway.serve.result_files import Shelf
 from headway.serve.subtitles import Subtitles
+from headway.storage import temporary
 
 SRT = (
     "1\r\n00:00:01,000 --> 00:00:02,500\r\nHello <i>there</i>,\r\nmy friend.\r\n\r\n"
@@ -144,6 +149,13 @@ def test_what_xml_cannot_hold_is_left_out() -> None:
     assert reopened(made).paragraphs[0].text == "ab\xa0\u3000c"
 
 
+def with_body(text: str, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", method) as made:
+        made.writestr("word/document.xml", text)
+    return stream.getvalue()
+
+
 def archive(**files: str) -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as made:
@@ -163,7 +175,22 @@ LIARS = {
     "much text": archive(**{"word__document.xml": f"<w:d {W}>{'word ' * 3_000_000}</w:d>"}),
     "a broken part": word_file()[:-30] + b"\0" * 30,
     "text": b"hello",
+    "LZMA": with_body(f"<w:d {W}/>", zipfile.ZIP_LZMA),
+    "bzip2": with_body(f"<w:d {W}/>", zipfile.ZIP_BZIP2),
+    "damaged LZMA": with_body(f"<w:d {W}/>", zipfile.ZIP_LZMA).replace(b"\x5d\x00\x00\x80\x00", b"\xff" * 5),
 }
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_damaged_documents_are_opened_or_refused(data: st.DataObject) -> None:
+    whole = bytearray(with_body(f"<w:d {W}><w:p><w:r><w:t>some words</w:t></w:r></w:p></w:d>"))
+    for place in data.draw(st.lists(st.integers(0, len(whole) - 1), min_size=1, max_size=4)):
+        whole[place] = data.draw(st.integers(0, 255))
+    try:
+        shouted(open_document(".docx", bytes(whole)))
+    except Problem as problem:
+        assert problem.status in (400, 413)
 
 
 @pytest.mark.parametrize("kind", LIARS)
@@ -177,6 +204,8 @@ def test_entities_are_not_expanded(tmp_path: Path) -> None:
         data = archive(**{"word__document.xml": f"{text}<w:d {W}><w:p><w:r><w:t>x &c; y</w:t></w:r></w:p></w:d>"})
         assert b"secret" not in shouted(open_document(".docx", data))
         assert not any("ha" in text for text in Docx(data).texts)
+        assert Docx(data).texts == ["x  y"]  # what stands behind the entity is there
+        assert b"X  Y" in zipfile.ZipFile(io.BytesIO(shouted(Docx(data)))).read("word/document.xml")
 
 
 # ---------------------------------------------------------------- names
@@ -234,6 +263,55 @@ def test_the_oldest_give_way() -> None:
     shelf = Shelf(most=10)
     first, second = shelf.put(b"123456", "a.txt", ".txt"), shelf.put(b"123456", "b.txt", ".txt")
     assert refused(lambda: shelf.get(first)) == 404 and shelf.get(second).size == 6
+
+
+def test_a_full_disk_refuses_a_file_and_keeps_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = Shelf()
+    name = shelf.put(b"here", "a.txt", ".txt")
+
+    def full(path: Path, data: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(data[:2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_bytes", full)
+        assert refused(lambda: shelf.put(b"more", "b.txt", ".txt")) == 507
+    assert shelf.get(name).path.read_bytes() == b"here"
+    assert [path.name for path in shelf.folder.iterdir() if path.suffix] == [name]  # no half of a file
+    with monkeypatch.context() as disk:
+        disk.setattr(temporary.tempfile, "mkdtemp", lambda **_: full(Path("/dev/null"), b""))
+        assert refused(lambda: Shelf().put(b"x", "a.txt", ".txt")) == 507
+
+
+def test_folders_of_killed_processes_go_and_those_of_living_ones_stay(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(temporary.tempfile, "tempdir", str(tmp_path))
+    program = (
+        "import os, sys; from headway.storage.temporary import Folder; folder = Folder('files');"
+        "(folder.path / 'text').write_text('x'); print(folder.path, flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+    ) as process:
+        assert process.stdout is not None
+        theirs = Path(process.stdout.readline().strip())
+        (tmp_path / "headway-files-link").symlink_to(theirs)
+        ours = temporary.Folder("files")
+        assert (theirs / "text").exists()
+        process.kill()
+        process.wait()
+    old = tmp_path / "headway-files-old"  # of a process that was killed before it had a lock
+    old.mkdir()
+    os.utime(old, (0, 0))
+    new = temporary.Folder("files")
+    assert not theirs.exists() and not old.exists() and ours.path.exists() and new.path.exists()
+    for one in (ours, new):
+        one.remove()
+        assert not one.path.exists()
 
 
 def test_the_folder_goes_with_the_shelf() -> None:

@@ -374,7 +374,7 @@ def test_old_processors_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 TOY = 'extern "C" int headway_check(int) { return 0; }'
 BUILD = """
-import sys, pathlib, headway.engines.build as build
+import sys, pathlib, headway.engines.native.build as build
 build.KERNEL = pathlib.Path(sys.argv[1])
 print(build.library()._name)
 """
@@ -424,7 +424,7 @@ def test_ctranslate2_says_the_same_and_is_kept(tmp_path: Path, monkeypatch: pyte
     design = EncoderDecoderDesign(width=32, heads=2, encoder_layers=2, decoder_layers=2)
     model = build_model(design)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    engine = CTranslate2Engine(model, design, "fp32", tmp_path / "model")
+    engine = CTranslate2Engine(model, design, "fp32")
     source, search = sources(12, 10), Greedy(limits=Limits(ratio=0.0, extra=12))
     expected = search(model, source)
     found = engine.translate(source, search)
@@ -433,13 +433,16 @@ def test_ctranslate2_says_the_same_and_is_kept(tmp_path: Path, monkeypatch: pyte
     assert found[0][0].total == pytest.approx(expected[0][0].total, rel=0.2)
     assert len(engine.translate(source, Beam(size=4, n_best=2))[0]) == 2
     assert_same(engine.translate(source, search, [Never([5])]), search(model, source, [Never([5])]))
-    (made,) = (tmp_path / "model" / "cache").iterdir()
+    (made,) = (tmp_path / "cache").iterdir()
     written = made.stat().st_mtime_ns
     time.sleep(0.01)
-    CTranslate2Engine(model, design, "fp32", tmp_path / "model")
+    CTranslate2Engine(model, design, "fp32")
     assert made.stat().st_mtime_ns == written
-    CTranslate2Engine(model, design, "int8", Path("/proc/nothing/can/be/written/here"))
-    assert [path.name.split("-")[1] for path in (tmp_path / "cache").iterdir()] == ["int8"]
+    CTranslate2Engine(model, design, "int8")
+    assert {path.name.split("-")[1] for path in (tmp_path / "cache").iterdir()} == {"fp32", "int8"}
+    monkeypatch.setenv("HEADWAY_CACHE", "/proc/nothing/can/be/written/here")
+    with pytest.raises(Unavailable, match="cannot be kept in /proc/nothing"):
+        CTranslate2Engine(model, design, "fp32")
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 

@@ -5,17 +5,24 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import random
+import socket
 import sys
 import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
+from http.client import HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.request import HTTPSHandler, Request, build_opener
 
 import pytest
 
+from disks import largest_file
 from headway import cli, config
+from headway.data import http
 from headway.data.archives import ALWAYS_ALLOWED
 from headway.data.catalogue import LISTED, Catalogue, Download, Entry, Text, read
 from headway.data.fetch import SUMS, Fetched, Trust, fetch
@@ -40,6 +47,9 @@ class Shelf(ThreadingHTTPServer):
         self.cuts: list[int] = []  # bytes after which the next answers break off
         self.failures: list[int] = []  # status codes of the next answers
         self.kind = "application/octet-stream"
+        self.weak = False  # names versions weakly
+        self.endless = False  # says no length, and never ends
+        self.sent = 0  # pieces of an endless file
         self.asked: list[str] = []  # the Range of each request
         self.stall = threading.Event()  # set: answers come
 
@@ -60,7 +70,7 @@ class Clerk(BaseHTTPRequestHandler):
         if body is None or shelf.failures:
             self.send_error(shelf.failures.pop(0) if shelf.failures else 404)
             return
-        tag = f'"{hashlib.sha256(body).hexdigest()}"'
+        tag = f'{"W/" * shelf.weak}"{hashlib.sha256(body).hexdigest()}"'
         start = int(wanted[6:-1]) if wanted and shelf.ranges and self.headers.get("If-Range") == tag else 0
         if wanted and start >= len(body) > 0:
             self.send_response(416)
@@ -72,11 +82,22 @@ class Clerk(BaseHTTPRequestHandler):
         if start:
             self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
         self.send_header("ETag", tag)
+        self.send_header("Last-Modified", "Sat, 01 Aug 2026 00:00:00 GMT")
         self.send_header("Content-Type", shelf.kind)
+        if shelf.endless:
+            self.run_on(body)
+            return
         self.send_header("Content-Length", str(len(body) - start))
         self.end_headers()
         with suppress(BrokenPipeError):  # a client may have seen enough
             self.wfile.write(body[start:][: shelf.cuts.pop(0) if shelf.cuts else None])
+
+    def run_on(self, body: bytes) -> None:
+        self.end_headers()
+        with suppress(OSError):
+            while self.server.endless:
+                self.wfile.write(body)
+                self.server.sent += 1
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -109,7 +130,7 @@ def sha256(body: bytes) -> str:
 
 
 def listed(shelf: Shelf, *downloads: Download) -> Entry:
-    return Entry("toy", "toy text", "en", "de", "public domain", "https://example.org", shelf.address, downloads)
+    return Entry("toy", "toy text", "en", "de", "public domain", "https://example.org", shelf.address, http)
 
 
 def plain(shelf: Shelf, **sums: str) -> Entry:
@@ -227,6 +248,58 @@ def test_a_server_without_ranges_starts_over(shelf: Shelf, tmp_path: Path) -> No
     assert (tmp_path / "train.en").read_bytes() == ENGLISH
 
 
+def test_a_version_that_is_named_weakly_is_not_continued(shelf: Shelf, tmp_path: Path) -> None:
+    """Neither by that name nor by the date beside it: two files with one weak name need not have the same bytes."""
+    shelf.weak = True
+    shelf.cuts = [1000]
+    get(plain(shelf, en=sha256(ENGLISH)), tmp_path)
+    assert shelf.asked[:2] == ["", ""]
+    assert (tmp_path / "train.en").read_bytes() == ENGLISH
+
+
+@pytest.mark.parametrize("endless", [True, False])
+def test_no_more_is_fetched_than_the_list_allows(shelf: Shelf, tmp_path: Path, endless: bool) -> None:
+    shelf.endless = endless
+    entry = plain(shelf)
+    few = tuple(replace(one, most=len(ENGLISH) - 1) for one in entry.downloads)
+    with pytest.raises(RefusedError, match=f"sends more than {len(ENGLISH) - 1:,} bytes"):
+        get(replace(entry, downloads=few), tmp_path)
+    assert not (tmp_path / "train.en").exists() and not (tmp_path / "a.en.part").exists()
+    assert len(shelf.asked) == 1
+    shelf.endless = False
+    enough = tuple(replace(one, most=max(len(ENGLISH), len(GERMAN))) for one in entry.downloads)
+    get(replace(entry, downloads=enough), tmp_path)
+    assert (tmp_path / "train.en").read_bytes() == ENGLISH
+
+
+class Diverting(HTTPSHandler):
+    """A safe server that sends its visitors to an unsafe one."""
+
+    def __init__(self, to: str) -> None:
+        super().__init__()
+        self.to = to
+
+    def https_open(self, req: Request) -> HTTPResponse:  # noqa: ARG002
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            theirs.sendall(f"HTTP/1.1 302 Found\r\nLocation: {self.to}\r\nContent-Length: 0\r\n\r\n".encode())
+            answer = HTTPResponse(ours)
+            answer.begin()
+        answer.msg = answer.reason  # pyright: ignore[reportAttributeAccessIssue]
+        return answer
+
+
+def test_a_safe_address_never_leads_to_an_unsafe_one(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = replace(plain(shelf), base="https://example.invalid/")
+    diverting = Diverting(f"{shelf.address}a.en")
+    monkeypatch.setattr(http, "build_opener", lambda *kinds: build_opener(*kinds, diverting))
+    with pytest.raises(UsageError, match="which is not safe; nothing was fetched"):
+        get(entry, tmp_path)
+    assert shelf.asked == []
+
+
 def test_a_busy_server_is_asked_again(shelf: Shelf, tmp_path: Path) -> None:
     shelf.failures = [503, 503]
     get(plain(shelf), tmp_path)
@@ -307,6 +380,18 @@ def test_a_disk_that_is_nearly_full(shelf: Shelf, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("headway.storage.files.shutil.disk_usage", lambda _: usage)
     with pytest.raises(DiskError, match="1,000 are free"):
         get(plain(shelf), tmp_path)
+
+
+def test_a_disk_that_is_full_is_named_and_what_was_unpacked_is_removed(shelf: Shelf, tmp_path: Path) -> None:
+    with largest_file(100_000), pytest.raises(DiskError, match=r"a\.zip\.part: .*bytes are needed\); make room"):
+        get(
+            archive(shelf, zipped({"A.en": ENGLISH, "A.de": GERMAN, "x": random.Random(0).randbytes(200_000)})),
+            tmp_path,
+        )
+    assert names(tmp_path) == {"a.zip.part", "a.zip.part.version"}  # the next try goes on with these
+    with largest_file(len(GERMAN) - 1), pytest.raises(DiskError, match=r"train\..*bytes are needed\); make room"):
+        get(archive(shelf), tmp_path / "b")
+    assert names(tmp_path / "b") == {"a.zip.part", "a.zip.part.version"}
 
 
 # ---------------------------------------------------------------- the command

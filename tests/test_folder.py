@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,11 @@ from headway.errors import DiskError, UsageError
 from headway.storage import files
 from headway.storage import folder as model_folder
 from headway.storage.card import CardFacts, DataFile, Score, card
-from headway.storage.folder import FORMAT, check_tensors, read_model, write_model
+from headway.storage.checked_weights import check_tensors
+from headway.storage.folder import FORMAT, read_model, write_model
 from headway.storage.lock import Lock
+from headway.storage.publication import newest
+from models import snapshot
 
 
 def publish(folder: Path, value: float, tokenizer: str = "joint.model") -> None:
@@ -39,8 +42,11 @@ def publish(folder: Path, value: float, tokenizer: str = "joint.model") -> None:
 
 def told(folder: Path) -> set[str]:
     """The numbers the files tell: one, if they belong together."""
-    found = read_model(folder)
-    pieces = [path.read_text() for path in folder.glob("joint.*")]
+
+    def read(place: Path) -> tuple[model_folder.ModelFiles, list[str]]:
+        return read_model(place), [path.read_text() for path in place.glob("joint.*")]
+
+    found, pieces = newest(folder, read)
     assert found.notes == []
     return {
         *(str(number) for tensor in found.tensors.values() for number in tensor.unique().tolist()),
@@ -131,7 +137,7 @@ from itertools import count
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from test_folder import publish
-from headway.training import files
+from headway.storage import files
 
 files.CHUNK = 100
 root = Path(sys.argv[2])
@@ -161,7 +167,9 @@ def test_killed_at_every_point_the_folder_is_the_old_or_the_new_model(tmp_path: 
     )
     ends = [int(line) for line in done.stdout.split()]
     assert len(ends) > 30 and set(ends[:-1]) == {-signal.SIGKILL}
+    before = snapshot(tmp_path)
     seen = [told(tmp_path / str(n)) for n in range(1, len(ends) + 1)]
+    assert snapshot(tmp_path) == before
     assert [numbers for numbers in seen if numbers not in ({"1.0"}, {"2.0"})] == []
     assert seen == sorted(seen, key=str) and seen[0] == {"1.0"} and seen[-1] == {"2.0"}
     for n in range(1, len(ends) + 1, 6):
@@ -213,70 +221,99 @@ def test_a_reader_beside_a_busy_writer_never_sees_a_mixture(published: Path) -> 
         writer.join()
 
 
-def test_a_writer_waits_for_a_reader_that_finishes_a_move(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    held, lock = threading.Event(), Lock(published / ".lock")
-
-    def read() -> None:
-        with lock:
-            held.set()
-            time.sleep(0.2)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    held.wait()
-    publish(published, 7.0)
-    reader.join()
-    assert read_model(published).config_text == "seed = 7.0\n"
-    monkeypatch.setattr(model_folder, "PATIENCE", 0.1)
-    with lock, pytest.raises(UsageError, match="is being written by process"):
-        publish(published, 8.0)
-
-
-def test_a_move_that_begins_before_reading_and_ends_after_it_is_noticed(
-    published: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_model_published_while_another_is_read_is_read_instead(
+    published: Path, quick: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The facts stay the old ones all the while; weights are read before they are moved, the configuration after."""
-    publish(published.parent / "other", 2.0)
-    pending, settle, check = published / ".pending", model_folder._settle, model_folder._not_finite
+    """Weights are read before it happens, the configuration after."""
+    restored = model_folder.int8.restored
 
-    def begin(folder: Path, until: float) -> None:
-        settle(folder, until)
-        if (published.parent / "other").exists():
-            (published.parent / "other").rename(pending)
+    def publish_once(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        if tensors["bias"][0] == 1.0:
+            publish(published, 2.0)
+        return restored(tensors)
 
-    def move_one(tensors: Mapping[str, torch.Tensor]) -> list[str]:
-        if (pending / "config.toml").exists():
-            (pending / "config.toml").rename(published / "config.toml")
-        return check(tensors)
-
-    monkeypatch.setattr(model_folder, "_settle", begin)
-    monkeypatch.setattr(model_folder, "_not_finite", move_one)
-    found = read_model(published)
+    monkeypatch.setattr(model_folder.int8, "restored", publish_once)
+    found = read_model(published, quick)
     assert {float(n) for tensor in found.tensors.values() for n in tensor.unique()} == {2.0}
     assert found.config_text.split()[-1] == "2.0"
 
 
-def test_an_unfinished_folder_that_cannot_be_written_says_so(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_publication_is_read_where_it_lies_and_finished_by_the_next_writer(published: Path) -> None:
+    publish(published.parent / "other", 2.0, "joint.vocab")
+    (published.parent / "other").rename(published / ".pending")
+    published.chmod(0o555)
+    before = snapshot(published)
+    assert told(published) == {"2.0"} and snapshot(published) == before
+    published.chmod(0o755)
+    publish(published, 3.0)
+    names = {path.name for path in published.iterdir()}
+    assert told(published) == {"3.0"}
+    assert names == {"config.toml", "model.safetensors", "joint.model", "README.md", "headway.json"}
+
+
+def test_a_publication_needs_no_second_names_of_files(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refuse)
+    publish(published, 2.0, "joint.vocab")
+    assert told(published) == {"2.0"} and not (published / "joint.model").exists()
+
+
+# ---------------------------------------------------------------- links of a stranger
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    path = tmp_path / "victim"
+    path.write_text("precious")
+    return path
+
+
+def test_a_reader_leaves_links_alone(published: Path, victim: Path) -> None:
+    """The publication seems unfinished, so an eager reader would lock and move."""
     publish(published.parent / "other", 2.0)
     (published.parent / "other").rename(published / ".pending")
-
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(model_folder, "_finish", refuse)
-        assert "open it once where it can be written" in refusal(published)
+    (published / ".lock").symlink_to(victim)
+    (published / ".new").symlink_to(victim)
+    before = snapshot(published.parent)
     assert told(published) == {"2.0"}
+    assert snapshot(published.parent) == before and victim.read_text() == "precious"
 
 
-def test_a_link_named_like_a_move_is_left_alone(published: Path) -> None:
+def test_a_link_named_like_a_publication_is_not_read(published: Path, victim: Path) -> None:
     publish(published.parent / "other", 2.0)
     (published / ".pending").symlink_to(published.parent / "other")
-    assert told(published) == {"1.0"} and (published.parent / "other" / "headway.json").exists()
+    before = snapshot(published.parent)
+    assert told(published) == {"1.0"} and snapshot(published.parent) == before
+
+
+@pytest.mark.parametrize("name", [".lock", ".new", ".pending"])
+@pytest.mark.parametrize("to", ["victim", "other", "nothing"])
+def test_a_writer_refuses_links(published: Path, victim: Path, name: str, to: str) -> None:
+    publish(published.parent / "other", 2.0)
+    (published / name).symlink_to(published.parent / to)
+    before = snapshot(published.parent / "other")
+    with pytest.raises(
+        UsageError, match=rf"^\S+/{name} is a link, and nothing is written through it; remove it[^\n]*$"
+    ):
+        publish(published, 3.0)
+    assert victim.read_text() == "precious" and snapshot(published.parent / "other") == before
+    assert not (published.parent / "nothing").exists() and told(published) == {"1.0"}
+
+
+def test_a_writer_refuses_a_lock_that_is_another_file(published: Path, victim: Path) -> None:
+    for make in (lambda path: os.link(victim, path), os.mkfifo):
+        make(published / ".lock")
+        with pytest.raises(UsageError, match="is not a plain file of your own"):
+            publish(published, 3.0)
+        (published / ".lock").unlink()
+    assert victim.read_text() == "precious" and told(published) == {"1.0"}
 
 
 def test_two_writers_at_once_are_refused(published: Path) -> None:
-    with model_folder.Lock(published / ".lock"), pytest.raises(UsageError, match="is being written by process"):
+    with Lock(published / ".lock"), pytest.raises(UsageError, match="is being written by process"):
         publish(published, 2.0)
     assert told(published) == {"1.0"}
 

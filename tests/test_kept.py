@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,6 +42,23 @@ def found(text: str, *patterns: str) -> list[str]:
 
 
 # ---------------------------------------------------------------- finding
+
+
+@pytest.mark.parametrize("pattern", [r"(a|a)+$", r"(a|aa)+b", r"(.*,){25}x"])
+def test_a_pattern_that_takes_too_long_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
+    monkeypatch.setattr("headway.text.protected_spans.SECONDS", 0.2)
+    began = time.monotonic()
+    with pytest.raises(UsageError, match=f"^keep {re.escape(repr(pattern))}: it takes more than 0.2 seconds") as error:
+        spans_of("a" * 100 + "," * 100 + "!", compiled([pattern]))
+    assert "\n" not in str(error.value) and time.monotonic() - began < 5
+
+
+def test_the_limit_is_for_all_patterns_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.text.protected_spans.SECONDS", 0.2)
+    began = time.monotonic()
+    with pytest.raises(UsageError, match="0.2 seconds"):
+        spans_of("a" * 10_000, compiled([f"(a+){{{count}}}b" for count in range(1, 100)]))
+    assert time.monotonic() - began < 5
 
 
 def test_of_matches_that_overlap_the_first_and_longest_counts() -> None:

@@ -199,7 +199,18 @@ def test_translate_writes_traces(folder: Path, tmp_path: Path) -> None:
     assert first["target"]["text"] == (tmp_path / "out.txt").read_text().split("\n")[0]
     assert empty is None and long is None
     with pytest.raises(UsageError, match="plain search"):
-        run(translate, folder, "--input", source, "--output", tmp_path / "b.txt", "--temperature", 1.0, "--trace", out)
+        run(
+            translate,
+            folder,
+            "--input",
+            source,
+            "--output",
+            tmp_path / "b.txt",
+            "--temperature",
+            1.0,
+            "--trace",
+            tmp_path / "2",
+        )
 
 
 # ---------------------------------------------------------------- embeddings

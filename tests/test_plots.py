@@ -133,6 +133,15 @@ def test_plot_writes_a_picture_and_a_page_beside_the_run(tmp_path: Path) -> None
     assert "curves.png" in said.replace("\n", "")
 
 
+def test_settings_of_matplotlib_do_not_start_latex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be those of a file `matplotlibrc` in the current folder. A LaTeX that is started says so by failing."""
+    matplotlib = pytest.importorskip("matplotlib")
+    monkeypatch.setitem(matplotlib.rcParams, "text.usetex", True)
+    monkeypatch.setenv("PATH", "")
+    run(str(write_run(tmp_path / "run")), "--out", str(tmp_path / "curves.png"))
+    assert is_png(tmp_path / "curves.png")
+
+
 def test_plot_several_runs_into_one_file(tmp_path: Path) -> None:
     first, second = write_run(tmp_path / "a" / "run$1$"), write_run(tmp_path / "b" / "run$1$", steps=20)
     out = tmp_path / "both.html"

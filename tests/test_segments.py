@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import re
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
@@ -14,12 +15,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from disks import largest_file
 from headway.data.batches import BatchSettings
 from headway.data.documents import Amounts, Reading, Unit
 from headway.data.order import Cursor
 from headway.data.segments import InOrder, Segments, Shuffled, Size
 from headway.data.tokens import Tokens, build_tokens, open_tokens
-from headway.errors import UsageError
+from headway.errors import DiskError, UsageError
 from headway.text.tokenizer import Characters, Words
 from headway.text.vocabulary import BOS, EOS, PAD
 
@@ -125,6 +127,18 @@ def test_what_is_stored_is_the_text(tmp_path: Path) -> None:
     assert [document[0] for document in made.documents()] == [BOS] * 3
     assert sum((document == EOS).sum() for document in made.documents()) == 5
     assert open_tokens(tmp_path, "another") is None
+
+
+def test_a_full_disk_is_reported_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    way, tokenizer = Reading("file"), Characters().learn(["abc"])
+    text = write(tmp_path / "text", "abc\n" * 10_000)
+    with largest_file(10_000), pytest.raises(DiskError) as caught:
+        build_tokens(tmp_path / "cache", "key", way, way.lines([text]), tokenizer, len(tokenizer))
+    assert re.fullmatch(
+        rf"cannot write {tmp_path}/cache: .* \([\d,]+ bytes are needed\); make room.*", str(caught.value)
+    )
+    assert not list((tmp_path / "cache").iterdir())
 
 
 def test_a_token_knows_its_line(tmp_path: Path) -> None:

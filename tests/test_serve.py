@@ -179,20 +179,44 @@ def test_a_key_is_kept_as_a_hash_that_only_its_owner_reads(key_file: tuple[Path,
     keys.check(key)
 
 
+FILE = (
+    b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nhello\r\n'
+    b'--x\r\nContent-Disposition: form-data; name="source"\r\n\r\nen\r\n'
+    b'--x\r\nContent-Disposition: form-data; name="target"\r\n\r\nde\r\n--x--\r\n'
+)
+EN_DE = {"source": "en", "target": "de"}
+VALID: dict[tuple[str, str], tuple[Any, dict[str, str]]] = {  # what every route answers to whoever has a key
+    ("POST", "/"): ({"q": "hello"}, {}),
+    ("POST", "/translate"): ({"q": "hello", **EN_DE}, {}),
+    ("POST", "/detect"): ({"q": "hello"}, {}),
+    ("POST", "/suggest"): ({"q": "hello", "s": "hallo", **EN_DE}, {}),
+    ("POST", "/translate_file"): (FILE, {"content-type": "multipart/form-data; boundary=x"}),
+    ("POST", "/v1/translate"): ({"texts": ["hello"]}, {}),
+    ("POST", "/v1/predict"): ({"texts": ["hello"]}, {}),
+    ("POST", "/v1/stream"): ({"text": "hello"}, {}),
+    ("POST", "/v1/trace"): ({"q": "hello"}, {}),
+    ("POST", "/v2/translate"): ({"text": ["hello"], "target_lang": "DE"}, {}),
+}
+
+
 def test_with_a_key_every_route_needs_it_but_the_few_that_tell_nothing(key_file: tuple[Path, str]) -> None:
     path, key = key_file
 
     async def check(server: Local) -> None:
-        schema = (await ask(server.app, "GET", "/openapi.json", None, {"authorization": f"Bearer {key}"})).json()
+        known = {"authorization": f"Bearer {key}"}
+        schema = (await ask(server.app, "GET", "/openapi.json", None, known)).json()
         routes = [(method.upper(), route) for route, acts in schema["paths"].items() for method in acts]
-        assert ("POST", "/v1/translate") in routes
+        assert {route for route in routes if route[0] == "POST"} == VALID.keys()
         for method, route in [*routes, ("GET", "/docs"), ("GET", "/openapi.json"), ("GET", "/nowhere")]:
-            name = route.replace("{", "").replace("}", "")
-            locked = (await ask(server.app, method, name, {"q": "x"} if method == "POST" else None)).status
+            name = route.replace("{model}", "toy").replace("{", "").replace("}", "")
+            body, headers = VALID.get((method, route), (None, {}))
+            locked = (await ask(server.app, method, name, body, headers)).status
             if route in ("/health", "/ready", "/languages", "/frontend/settings"):
                 assert locked == 200, route
             elif not route.startswith("/download_file"):
-                assert locked in (400, 401, 403), (method, route)
+                assert locked == 401, (method, route)
+                let_in = (await ask(server.app, method, name, body, {**headers, **known})).status
+                assert let_in == {"/nowhere": 404, "/suggest": 403}.get(route, 200), (method, route)
         for shown in (f"Bearer {key}", f"DeepL-Auth-Key {key}"):
             assert (await ask(server.app, "GET", "/v1/models", None, {"authorization": shown})).status == 200
         assert (await ask(server.app, "GET", f"/v1/models?api_key={key}")).status == 200
@@ -348,4 +372,28 @@ def test_a_long_log_is_thinned_and_keeps_its_ends(tmp_path: Path) -> None:
     steps = [event["step"] for event in found if event["event"] == "step"]
     assert len(steps) == MOST and steps == sorted(steps) and steps[-1] == 5 * MOST - 1
     assert sum(event["event"] == "plan" for event in found) == 1
+
+
+ODD = [
+    '{"event": "step", "deep": ' + "[" * 20_000 + "]" * 20_000 + "}",
+    '{"event": "step", "deep": ' + "[" * 100 + "]" * 100 + "}",
+    '{"event": "step", "text": "\\ud800"}',
+    '{"event": "step", "number": ' + "9" * 5000 + "}",
+    '{"event": ["step"]}',
+    '"event"',
+]
+
+
+def test_odd_lines_of_a_log_are_left_out_and_places_are_not_told(tmp_path: Path) -> None:
+    folder = tmp_path / "toy"
+    folder.mkdir()
+    right = {"event": "plan", "data": str(tmp_path / "a.en"), "notes": [f"saved in {tmp_path}/run/step-5 (3 MB)"]}
+    kept = [json.dumps(right), '{"event": "step", "loss": NaN, "lr": 1e999, "text": "</s> 1/2 and/or x/y"}']
+    (folder / "metrics.jsonl").write_text("\n".join([*ODD, *kept]), encoding="utf-8")
+    (reply,) = replies([("GET", "/v1/training/toy")], folders=(folder,), facts={"folder": str(folder)})
+    assert reply.status == 200 and str(tmp_path).encode() not in reply.body
+    assert reply.json()["events"] == [
+        {"event": "plan", "data": "a.en", "notes": ["saved in step-5 (3 MB)"]},
+        {"event": "step", "loss": None, "lr": None, "text": "</s> 1/2 and/or x/y"},
+    ]
     assert read(tmp_path / "absent") == []

@@ -128,7 +128,7 @@ def test_killed_processes_are_not_noticed(server: Running) -> None:
 def test_clients_that_leave_leave_nothing_behind(server: Running) -> None:
     address = urlsplit(server.url)
     body = json.dumps({"texts": [" ".join(TEXT)] * 5}).encode()
-    request = b"POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    request = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     request += b"Content-Length: %d\r\n\r\n" % len(body) + body
     for _ in range(20):
         with socket.create_connection((address.hostname, address.port), PATIENCE) as connection:
@@ -182,9 +182,9 @@ def test_slow_clients_are_shown_out_and_disturb_nobody() -> None:
                 server = server_of(it.service, settings)
                 serving = asyncio.create_task(server.serve([listener]))
                 port = listener.getsockname()[1]
-                head = b"POST /v1/translate HTTP/1.1\r\nHost: x\r\n"
+                head = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\n"
                 slow = [slowly(port, sent) for sent in (b"", b"POST", head, head + b"Content-Length: 9\r\n\r\n{")]
-                quick = slowly(port, b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                quick = slowly(port, b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 nothing, word, header, body, health = await asyncio.gather(*slow, quick)
                 assert nothing == word == header == b""
                 assert body.startswith(b"HTTP/1.1 408 ") and health.startswith(b"HTTP/1.1 200 ")

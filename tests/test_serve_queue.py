@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.serve.batching import BATCH_PIECES, BATCH_TEXTS, TRIES, Job, Kind, Waiting, pieces
+from headway.serve.fingerprint import fingerprint, open_same
 from headway.serve.problems import Problem
 from headway.serve.settings import Limits
-from serving import FakeWorker, Local, ask, local, said
+from models import random_folder
+from serving import FACTS, FakeWorker, Local, ask, local, said
 
 Act = Callable[[dict[str, Any]], Any]
 
@@ -292,3 +296,58 @@ def test_streams_tell_what_is_written_and_end() -> None:
             assert 'data: {"text": "EIN HUND."}' in events[-2]
 
     asyncio.run(run())
+
+
+# ---------------------------------------------------------------- models that are exchanged on disk
+
+
+def test_a_model_that_was_exchanged_is_served_and_described_as_one() -> None:
+    """Two processes and a spare know the old model; a new one knows the next. Answers never mix afterwards."""
+    disk = ["old"]
+
+    class Versioned(FakeWorker):
+        def __init__(self) -> None:
+            self.version = disk[0]
+            super().__init__(lambda message: {"found": [said(f"{self.version} {text}") for text in message["texts"]]})
+            self.facts = [{**FACTS, "fingerprint": self.version}]
+
+    async def described(server: Local) -> str:
+        return (await ask(server.app, "GET", "/v1/models")).json()[0]["fingerprint"]
+
+    async def run() -> None:
+        async with local(Versioned, workers=2, spares=1) as server:
+            assert await described(server) == "old" and texts_of(await translate(server, "a")) == ["OLD A"]
+            while len(server.workers) < 3:
+                await asyncio.sleep(0)
+            disk[0] = "new"
+            server.workers[0].dead.set()  # the spare takes its place, and knows the old one
+            await asyncio.sleep(0.05)
+            assert await described(server) == "old" and texts_of(await translate(server, "a")) == ["OLD A"]
+            next(worker for worker in server.workers if not worker.gone.done()).dead.set()
+            await asyncio.sleep(0.05)
+            assert await described(server) == "new"
+            found = await asyncio.gather(*(translate(server, str(number)) for number in range(100)))
+            assert {text.split()[0] for reply in found for text in texts_of(reply)} == {"NEW"}
+            left = [worker.version for worker in server.workers if not worker.gone.done()]
+            assert left == ["new"] * 3
+            assert sum("exchanged" in record.get("event", "") for record in server.records()) == 1
+
+    asyncio.run(run())
+
+
+def test_a_fingerprint_follows_every_file_and_a_model_is_read_from_one_state(tmp_path: Path) -> None:
+    folder = random_folder(tmp_path / "a")
+    first = fingerprint(folder)
+    assert re.fullmatch(r"[0-9a-f]{64}", first) and fingerprint(random_folder(tmp_path / "b")) == first
+    read: list[int] = []
+
+    def exchanged_meanwhile(path: Path) -> int:
+        read.append(len(read))
+        if len(read) == 1:
+            random_folder(folder, seed=1)
+        return read[-1]
+
+    model, found = open_same(folder, exchanged_meanwhile)
+    assert model == 1 and found == fingerprint(folder) != first
+    (folder / "config.toml").write_text((folder / "config.toml").read_text() + "# edited\n")
+    assert fingerprint(folder) != found

@@ -41,6 +41,12 @@ def test_too_much_is_refused_and_the_rest_answered(prepared: tuple[Path, Scale])
     assert row["p95 5 s after"] <= 1.5 * row["p95 before"]
 
 
+def test_too_much_on_new_connections_is_refused_and_the_rest_answered(prepared: tuple[Path, Scale]) -> None:
+    row = found("L5", prepared)
+    assert row["statuses"].keys() <= {200, 429} and row["longest"] <= 6
+    assert row["share of L1's rate"] >= 0.8
+
+
 def test_idle_and_slow_connections_do_not_disturb(prepared: tuple[Path, Scale]) -> None:
     row = found("L3", prepared)
     assert row["statuses"].keys() == {200} and row["p95"] <= 2 * row["p95 alone"]

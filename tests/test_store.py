@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from disks import largest_file
 from headway.data import store as stores
 from headway.data.corpus import Pair
-from headway.data.writer import Writer
 from headway.errors import DiskError, UsageError
+from headway.storage.lock import sweep
+from headway.storage.sealed_json import sealed, unsealed
 from headway.text.vocabulary import EOS
 
 
@@ -126,15 +126,22 @@ NAMES = ("source.ids", "source.offsets", "target.ids", "target.offsets", "lines"
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("damage", ["missing", "shorter", "empty", "longer"])
+@pytest.mark.parametrize("damage", ["missing", "shorter", "empty", "longer", "other first", "other last"])
 def test_a_damaged_cache_is_built_again(tmp_path: Path, name: str, damage: str) -> None:
     pairs = make_pairs(20)
     build(tmp_path, pairs)
     file = stores.place_of(tmp_path, "key") / name
     content = file.read_bytes()
-    changed = {"shorter": content[:-1], "empty": b"", "longer": content + b"x"}
+    changed = {
+        "shorter": content[:-1],
+        "empty": b"",
+        "longer": content + b"x",
+        "other first": bytes([content[0] ^ 1]) + content[1:],
+        "other last": content[:-1] + bytes([content[-1] ^ 128]),
+    }
     file.unlink() if damage == "missing" else file.write_bytes(changed[damage])
     assert stores.open(tmp_path, "key") is None
+    assert stores.anew(file.parent)[0].startswith(f"{file.parent} is damaged")
     build(tmp_path, pairs)
     again = stores.open(tmp_path, "key")
     assert again is not None
@@ -144,12 +151,12 @@ def test_a_damaged_cache_is_built_again(tmp_path: Path, name: str, damage: str) 
 @pytest.mark.parametrize(
     "change",
     [{"key": "other"}, {"format": 0}, {"examples": 19}, {"pieces": [1, 1]}, {"corpora": []}, {"kinds": ["uint32"] * 2}]
-    + [{"kinds": ["nonsense"] * 2}, {"kinds": []}, {"bytes": {}, "examples": "20"}, {"unknown": 1}],
+    + [{"kinds": ["nonsense"] * 2}, {"kinds": []}, {"sums": {}, "examples": "20"}, {"unknown": 1}],
 )
 def test_facts_that_do_not_fit_are_not_believed(tmp_path: Path, change: dict[str, object]) -> None:
     build(tmp_path, make_pairs(20))
     file = stores.place_of(tmp_path, "key") / "facts.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    file.write_bytes(sealed(unsealed(file.read_bytes()) | change))
     assert stores.open(tmp_path, "key") is None
 
 
@@ -167,19 +174,13 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_full_disk_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = Writer._write
-
-    def full(self: Writer, name: str, numbers: np.ndarray) -> None:
-        if name == "lines":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write(self, name, numbers)
-
-    monkeypatch.setattr(Writer, "_write", full)
-    with pytest.raises(DiskError, match="No space left") as caught:
-        build(tmp_path, make_pairs(10))
-    assert "\n" not in str(caught.value)
-    assert not list(tmp_path.iterdir())
+@pytest.mark.parametrize("most", [4000, 100_000])  # in the first block, in a later one
+def test_a_full_disk_is_reported_in_one_line(tmp_path: Path, most: int) -> None:
+    with largest_file(most), pytest.raises(DiskError) as caught:
+        build(tmp_path, make_pairs(10_000))
+    said = str(caught.value)
+    assert said.startswith(f"cannot write {tmp_path}: ") and "bytes are needed); make room" in said
+    assert "\n" not in said and not list(tmp_path.iterdir())
 
 
 def test_the_work_of_a_faster_process_is_kept(tmp_path: Path) -> None:
@@ -196,17 +197,36 @@ def test_the_work_of_a_faster_process_is_kept(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [store.folder.name]
 
 
-def test_what_dead_processes_left_is_removed_after_a_day(tmp_path: Path) -> None:
+def test_no_facts_can_be_changed_unseen(tmp_path: Path) -> None:
+    """Also those that the files do not bear out, such as the length of the longest row."""
+    build(tmp_path, make_pairs(20))
+    file = stores.place_of(tmp_path, "key") / "facts.json"
+    sound = file.read_bytes()
+    digits = [place for place, byte in enumerate(sound) if chr(byte).isdigit()]
+    for place in digits:
+        file.write_bytes(sound[:place] + bytes([sound[place] ^ 1]) + sound[place + 1 :])
+        assert stores.open(tmp_path, "key") is None, sound[place - 30 : place + 1]
+    file.write_bytes(sound)
+    assert stores.open(tmp_path, "key") is not None
+
+
+def test_a_build_carries_the_number_of_its_process(tmp_path: Path) -> None:
+    """By it the next start tells the folder of a killed process from that of one that runs."""
     place = stores.place_of(tmp_path, "key")
-    old, new = tmp_path / f".{place.name}.old", tmp_path / f".{place.name}.new"
-    for folder, age in ((old, 25), (new, 1)):
+    ours = stores.make_beside(place)
+    dead = ours.with_name(f"{ours.name.rpartition('-')[0]}-{dead_process()}")
+    living = ours.with_name(f"{ours.name.rpartition('-')[0]}-{os.getppid()}")
+    for folder in (dead, living):
         folder.mkdir()
         (folder / "lines").write_bytes(b"1234")
-        then = time.time() - age * 3600
-        os.utime(folder / "lines", (then, then))
-    build(tmp_path, make_pairs(3))
-    assert not old.exists()
-    assert new.exists()
+    sweep(tmp_path)
+    assert {*tmp_path.iterdir()} == {living}
+
+
+def dead_process() -> int:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    return child.pid
 
 
 # ---------------------------------------------------------------- memory

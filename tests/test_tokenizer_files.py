@@ -36,7 +36,7 @@ def test_exactly_one_tokeniser_must_be_there(tmp_path: Path) -> None:
         choice.learn(["a b"]).save(tmp_path, "joint")
     with pytest.raises(UsageError, match="holds joint.chars.json and joint.words.json"):
         load(tmp_path, "joint")
-    with pytest.raises(DiskError, match="cannot be written"):
+    with pytest.raises(DiskError, match="cannot write"):
         BPE.save(tmp_path / "absent", "joint")
 
 

@@ -6,6 +6,8 @@ import json
 import math
 import os
 import re
+import shutil
+import subprocess
 import time
 import tomllib
 from collections.abc import Callable, Iterator
@@ -20,6 +22,7 @@ import corpora
 import nursery
 from headway.errors import DiskError, DivergedError, UsageError
 from headway.model.models import EncoderDecoder
+from headway.runs.trainer import Trainer
 from headway.storage import files
 from headway.storage.byte_tables import unpack
 from headway.storage.folder import read_model
@@ -31,6 +34,7 @@ from headway.training.events import Ended, Event, Noted, Stepped, Validated
 from headway.training.log import Log
 from headway.training.objectives import BatchLoss, TeacherForcing
 from headway.training.optimiser import Adam, Update
+from headway.training.ranks import Ranks
 from headway.training.signals import StopRequest
 from headway.training.task import Batch, Validation
 
@@ -312,6 +316,58 @@ def test_the_log_forgets_what_happens_again_and_torn_lines(tmp_path: Path) -> No
         assert [event["step"] for event in map(json.loads, path.read_bytes().split(b"\n")[:-1])] == [1, 2, 2]
 
 
+# ---------------------------------------------------------------- a disk that does not keep what it was given
+
+
+def spoil(path: Path) -> None:
+    """Turn one bit in the middle."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+FEW = {"training": {"steps": 6, "validate_every": 3}}
+
+
+@pytest.mark.parametrize("name", ["source.ids", "source.offsets", "target.ids", "target.offsets", "corpora"])
+def test_a_damaged_corpus_is_encoded_anew_with_a_note(tmp_path: Path, name: str) -> None:
+    corpora.train(tmp_path, FEW)
+    encoded = next((tmp_path / "model" / "state" / "corpus").glob(f"*/{name}"))
+    sound = encoded.read_bytes()
+    spoil(encoded)
+    again = corpora.trainer(tmp_path, FEW)
+    events = list(again.events(StopRequest()))
+    notes = [event.text for event in of(Noted, events) if "is made anew" in event.text]
+    assert len(notes) == 1 and notes[0].startswith(f"{encoded.parent} is damaged")
+    assert encoded.read_bytes() == sound
+    assert corpora.trainer(tmp_path, FEW).notes == []
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_without_a_sound_checkpoint_nothing_is_replaced_unasked(tmp_path: Path, gone: bool) -> None:
+    corpora.train(tmp_path, FEW)
+    out = tmp_path / "model"
+    published = corpora.fingerprint(out / "model.safetensors")
+    for path in (out / "state").glob("step-*"):
+        if gone:
+            shutil.rmtree(path)
+        else:
+            spoil(path / "model.safetensors")
+    before = sorted(path.name for path in (out / "state").iterdir())
+    longer = {"training": {"steps": 9, "validate_every": 3, "learning_rate": 1e-4}}
+    with pytest.raises(UsageError, match="--restart") as caught:
+        corpora.train(tmp_path, longer)
+    line = str(caught.value)
+    assert "\n" not in line and str(out) in line
+    assert ("holds none" in line) if gone else ("step-00000006 is damaged: model.safetensors has other bytes" in line)
+    assert corpora.fingerprint(out / "model.safetensors") == published
+    assert sorted(path.name for path in (out / "state").iterdir()) == before
+    restarted = Trainer(corpora.trainer(tmp_path, longer).run, out, torch.device("cpu"), Ranks(), restart=True)
+    assert of(Ended, list(restarted.events(StopRequest())))[0].reason == "done"
+    assert corpora.fingerprint(out / "model.safetensors") != published
+    assert corpora.checkpoints(out)[-1] == 9
+
+
 # ---------------------------------------------------------------- the command
 
 
@@ -332,6 +388,23 @@ def test_a_second_start_reads_no_text_again(tmp_path: Path, setting: Path) -> No
     assert code == 0 and "nothing is left to do: all 6 steps are done; to go on, give more" in said
     after = {path: path.stat().st_mtime_ns for path in (out / "state").rglob("*") if path.is_file()}
     assert {path for path in after if after[path] != before.get(path)} <= {out / "state" / "request.json"}
+
+
+def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path: Path, setting: Path) -> None:
+    out = tmp_path / "model"
+    assert nursery.run(tmp_path, "train", setting, "--out", out)[0] == 0
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    left = out / "state" / "corpus" / f"0123456789abcdef.x_y.tmp-{dead.pid}"
+    left.mkdir()
+    (left / "source.ids").write_bytes(b"half")
+    for path in (out / "state").glob("step-*"):
+        spoil(path / "facts.json")
+    code, said = nursery.run(tmp_path, "train", "--out", out)
+    assert code == 2 and len(lines(said)) == 1 and "step-00000006 is damaged: facts.json has other" in lines(said)[0]
+    assert not left.exists()
+    code, said = nursery.run(tmp_path, "train", "--out", out, "--restart")
+    assert code == 0 and [event["step"] for event in corpora.events(out, "step")] == [4, 6]
 
 
 def test_more_steps_go_on_and_a_changed_setting_is_named(tmp_path: Path, setting: Path) -> None:
@@ -409,6 +482,11 @@ def test_a_strange_folder_is_refused_and_untouched(tmp_path: Path, setting: Path
             path.rmdir() if path.is_dir() else path.unlink()
     code, said = nursery.run(tmp_path, "train", setting, "--out", setting)
     assert code == 2 and "this is a file; name a folder" in said
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for out in (tmp_path / "link", tmp_path / "link" / "model"):
+        code, said = nursery.run(tmp_path, "train", setting, "--out", out)
+        assert code == 2 and f"{tmp_path / 'link'} is a link to {tmp_path / 'nowhere'}, which is no folder" in said
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_a_published_model_without_its_state_is_refused(tmp_path: Path, setting: Path) -> None:

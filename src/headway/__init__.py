@@ -1,9 +1,7 @@
 """Headway: the Transformer of "Attention is all you need", whole."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
+# Nothing is imported here: `python -m headway` in the folder of a stranger would find it there, before __main__ begins.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from headway.tasks.translation.result import Translation
     from headway.tasks.translation.translator import Translator
@@ -11,7 +9,7 @@ if TYPE_CHECKING:
 __all__ = ["Translation", "Translator"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Loaded when asked for: `headway --help` should not wait for torch."""
     if name == "Translator":
         from headway.tasks.translation.translator import Translator

@@ -29,8 +29,10 @@ from headway.commands.predict import predict
 from headway.commands.serve import serve
 from headway.commands.train import train
 from headway.commands.translate import score, translate
-from headway.errors import STOPPED_BY_SIGINT, HeadwayError
+from headway.errors import STOPPED_BY_SIGINT, DiskError, HeadwayError
 from headway.openmp import share_cores
+from headway.storage.files import FULL, disk_trouble
+from headway.text.unicode import plain
 
 app = typer.Typer(
     name="headway",
@@ -70,16 +72,31 @@ WrongUse: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name_
 def main() -> None:
     """Run; a user's mistake is one line and an exit code, a fault of ours leaves a report."""
     share_cores()
+    os.environ["PYTHONSAFEPATH"] = "1"  # no Python that a library starts imports from the current folder either
     try:
-        sys.exit(run())
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(0)
+        code = run()
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as ended:  # click and rich make an exit of a closed pipe
+        if not isinstance(ended, BrokenPipeError) and not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        code = 0  # whoever read has seen enough
+        discard_output()
+    except OSError:  # it is full, and that was said
+        code = DiskError.exit_code
+        discard_output()
+    sys.exit(code)
+
+
+def discard_output() -> None:
+    """What is left to be written cannot be, and at its end Python would try once more and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def run() -> int:
     try:
         code = app(standalone_mode=False)
+        with disk_trouble(Path("standard output"), 0):
+            sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except HeadwayError as error:
         return complain(one_line(error), error.exit_code)
@@ -90,17 +107,25 @@ def run() -> int:
         return complain("stopped", STOPPED_BY_SIGINT)
     except BrokenPipeError:
         raise
-    except Exception as error:  # a fault of ours
-        return complain(f"a fault in headway: {one_line(error)}; please report it with {report()}", 1)
+    except Exception as error:
+        return complain_of_fault(error)
 
 
 def one_line(error: BaseException) -> str:
-    return " ".join((str(error) or type(error).__name__).split())
+    """What went wrong; names out of foreign files cannot control the terminal."""
+    return plain(" ".join((str(error) or type(error).__name__).split()))
 
 
 def complain(text: str, code: int) -> int:
     print(f"headway: {text}", file=sys.stderr)
     return code
+
+
+def complain_of_fault(error: Exception) -> int:
+    """A fault of ours; but where standard output is full, its reader's: files name themselves when they are full."""
+    if isinstance(error, OSError) and error.errno in FULL:
+        return complain(f"cannot write standard output: {error.strerror}; make room", DiskError.exit_code)
+    return complain(f"a fault in headway: {one_line(error)}; please report it with {report()}", 1)
 
 
 def report() -> Path:

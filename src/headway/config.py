@@ -23,6 +23,11 @@ from headway.errors import UsageError
 Config = TypeVar("Config")
 Override = tuple[str, str]
 
+LARGEST = 1 << 20  # bytes of a TOML file
+DEEPEST = 16  # parts of a dotted key; the standard parser needs time and memory by the square of their number
+PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+"""
+TOO_DEEP = re.compile(rf"(?<![\w-]){PART}(?:\.[ \t]*+{PART}){{{DEEPEST}}}")
+
 # ---------------------------------------------------------------- reading
 
 
@@ -33,18 +38,26 @@ def load(kind: type[Config] | UnionType, path: Path, overrides: list[str] | None
 
 def read_toml(path: Path, overrides: list[str] | None = None) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        text = data[:LARGEST].decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
+    if len(data) > LARGEST:
+        raise UsageError(f"{path}: larger than {LARGEST:,} bytes, so not a configuration; give another file")
     return override(parse_toml(text, str(path)), overrides or [])
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
+    """The tables of a TOML text of unknown origin."""
+    if deep := TOO_DEEP.search(text):
+        line = text.count("\n", 0, deep.start()) + 1
+        raise UsageError(f"{where}: line {line}: a key has more than {DEEPEST} parts")
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number of too many digits is a plain ValueError
         raise UsageError(f"{where}: not valid TOML: {error}") from None
 
 
@@ -80,6 +93,8 @@ def from_dict(kind: type[Config] | UnionType, table: Mapping[str, Any], where: s
         return _adapter(kind).validate_json(json.dumps(table, default=str), strict=True)
     except ValidationError as error:
         raise UsageError(f"{where}: {_first_line(kind, table, error)}") from None
+    except ValueError as error:  # a number of too many digits
+        raise UsageError(f"{where}: {error}") from None
 
 
 def _with_kinds(kind: Any, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,7 +145,7 @@ def _first_line(kind: Any, table: Mapping[str, Any], error: ValidationError) -> 
     given = problem["input"]
     if problem["type"] == "value_error" and not isinstance(given, str | int | float | bool):
         return message if path == "configuration" else f"{path}: {message}"
-    return f"{path} is {given!r}: {message[:1].lower()}{message[1:]}"
+    return f"{path} is {given!r:.200}: {message[:1].lower()}{message[1:]}"
 
 
 def _concerns(place: tuple[int | str, ...], value: Any, kinds: set[tuple[str, str | None]]) -> bool:
@@ -182,7 +197,7 @@ def _check_names(kind: Any, value: Any, where: str, path: tuple[str, ...]) -> No
     hints = _hints(chosen)
     for key, inner in value.items():
         if key not in hints:
-            raise UsageError(f"{where}: unknown key {_dotted(path, key)}; {_suggest(key, list(hints))}")
+            raise UsageError(f"{where}: unknown key {_dotted(path, key):.200}; {_suggest(key, list(hints))}")
         _check_names(hints[key], inner, where, (*path, key))
 
 

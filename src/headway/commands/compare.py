@@ -51,11 +51,11 @@ def compare(
     (first, second), test = _both(sides, reference, test, limit, Decoding(beam, device, engine, to))
     measures = add_comet(chosen, comet, test)
     found = compare_outputs(first, second, test, measures, resamples, seed, training)
-    print_comparison(found, Console(), worst)
     if json_file is not None:
         write(json_file, dump_json(found.to_dict()))
     if html_file is not None:
         write(html_file, comparison_page(found))
+    print_comparison(found, Console(), worst)
 
 
 def pair_up(models: list[Path], first: Path | None, second: Path | None) -> list[tuple[Path, bool]]:

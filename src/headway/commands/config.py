@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from headway import config as configuration
-from headway.errors import DiskError, UsageError
+from headway.errors import UsageError
+from headway.storage.files import replace_text
 
 
 def config(
@@ -26,7 +27,4 @@ def config(
     if schema is None:
         print(configuration.dump(replace(Run(), model=recipes.ALL[recipe]())), end="")
         return
-    try:
-        schema.write_text(json.dumps(configuration.schema(Run), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise DiskError(f"{schema}: cannot be written: {error.strerror or error}") from None
+    replace_text(schema, json.dumps(configuration.schema(Run), indent=2, ensure_ascii=False) + "\n")

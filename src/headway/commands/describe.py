@@ -12,6 +12,7 @@ from rich.table import Column, Table
 
 from headway import config
 from headway.errors import UsageError
+from headway.storage.publication import place_of
 
 WEIGHTS = "model.safetensors"
 PIECES = 32_000  # a vocabulary, where nothing says how large it is
@@ -52,8 +53,9 @@ def table_of(what: str, overrides: list[str]) -> tuple[dict[str, Any], Path | No
 
     path = Path(what)
     if path.is_dir():
-        table, where = config.read_toml(path / "config.toml", overrides), str(path / "config.toml")
-        return migrated(table, where, unversioned=1) if is_run(table) else table, path
+        place = place_of(path)
+        table, where = config.read_toml(place / "config.toml", overrides), str(path / "config.toml")
+        return migrated(table, where, unversioned=1) if is_run(table) else table, place
     if path.suffix == ".toml" or path.exists():
         return config.read_toml(path, overrides), None
     if what not in recipes.ALL:

@@ -14,6 +14,7 @@ from rich.text import Text
 from headway.data.checks.base import Finding
 from headway.data.doctor import Diagnosis, examine
 from headway.data.formats import Names
+from headway.text.unicode import plain
 
 COLOURS = {"fatal": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -77,5 +78,5 @@ def _describe(finding: Finding) -> Text:
     """Text, never markup: what stands in a corpus must not colour the terminal."""
     text = Text(finding.title, style="bold")
     for example in finding.examples:
-        text.append(f"\n{example.where}  ", style="not bold dim").append(example.text, style="not bold")
+        text.append(f"\n{example.where}  ", style="not bold dim").append(plain(example.text), style="not bold")
     return text.append(f"\n-> {finding.advice}", style="not bold italic")

@@ -86,13 +86,13 @@ def evaluate(
     outputs, test = _outputs(model, hypothesis, reference, test, limit, how)
     measures = add_comet(chosen, comet, test)
     found = evaluate_outputs(outputs, test, measures, resamples, seed)
-    print_evaluation(found, Console(), worst)
-    if output is not None:
+    if output is not None:  # files first: whoever reads the terminal may have gone
         write(output, "".join(f"{one_line(text)}\n" for text in outputs.texts))
     if json_file is not None:
         write(json_file, dump_json(found.to_dict()))
     if html_file is not None:
         write(html_file, evaluation_page(found))
+    print_evaluation(found, Console(), worst)
 
 
 def once(files: list[Path], source: Path) -> list[Path]:
@@ -130,7 +130,6 @@ def measure_files(
     name, opened = " + ".join(map(str, models)), open_together(first, beside, device)
     found = (into(opened, first, to) if to else opened).evaluate(files)
     found = replace(found, scores=only(found.scores, metrics, name))
-    print_measured(name, found, Console())
     if outlets.picture is not None:
         confusion_picture(found, outlets.picture)
         say_written(outlets.picture)
@@ -138,6 +137,7 @@ def measure_files(
         write(outlets.json_file, dump_json(found.to_dict()))
     if outlets.html_file is not None:
         write(outlets.html_file, measured_page(name, found))
+    print_measured(name, found, Console())
 
 
 def only(scores: Scores, metrics: str, model: str) -> Scores:

@@ -41,13 +41,13 @@ def heads(
     count = sum(layer.heads for layer in attention_layers(translator.model).values())
     with shown(count, 0, "silencing") as progress:
         found = survey(translator.model, pairs, measures(pairs, bleu), progress)
-    Console(highlight=False).print(heads_table(found))
     if json_ is not None:
         replace_text(json_, json.dumps(found.told(), indent=1) + "\n")
         print(f"wrote {json_}", file=sys.stderr)
     if png is not None:
         heads_picture(found, png)
         print(f"wrote {png}", file=sys.stderr)
+    Console(highlight=False).print(heads_table(found))
 
 
 def read_pairs(source: Path, target: Path | None) -> tuple[tuple[str, ...], tuple[str, ...] | None]:

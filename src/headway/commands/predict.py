@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -47,9 +48,9 @@ def predict(
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
     """Tag, classify, translate or go on with text, by what the model was trained for; in order."""
-    from headway.storage.files import disk_trouble
     from headway.tasks.predictors import into, open_together
-    from headway.tasks.translation.file_translation import Files
+    from headway.tasks.translation.file_translation import Files, created, secure
+    from headway.tasks.translation.file_translation import write as write_row
 
     if prompt is not None:
         refuse_beside_prompt({"input": input_, "output": output, "json": json_lines, "to": to})
@@ -64,11 +65,11 @@ def predict(
     model = into(model, folder, to) if to else model
     found = model.predict(files.lines(), columns=layout == "columns" or (layout == "auto" and holds_columns(input_)))
     texts = (json.dumps(one.to_dict(), ensure_ascii=False) if json_lines else one.text for one in telling_cuts(found))
-    if output is None:
-        write(texts, sys.stdout)
-        return
-    with disk_trouble(output, 4096), output.open("w", encoding="utf-8") as stream:
-        write(texts, stream)
+    with ExitStack() as stack:
+        out = created(output, stack)
+        for text in texts:
+            write_row(out, f"{text}\n", output)
+        secure(out, output)
 
 
 def refuse_beside_prompt(given: dict[str, object]) -> None:
@@ -90,11 +91,6 @@ def telling_cuts(found: Iterator[Prediction]) -> Iterator[Prediction]:
         print(f"note: {count:,} texts are longer than the model reads, and were cut", file=sys.stderr)
 
 
-def write(texts: Iterator[str], stream: object) -> None:
-    for text in texts:
-        print(text, file=stream)  # pyright: ignore[reportArgumentType]
-
-
 def writer(model: Predictor, folder: Path, manner: dict[str, Any]) -> LanguagePredictor:
     """A language model that writes as it was asked to."""
     from headway.tasks.language_model.generation import Manner
@@ -110,8 +106,10 @@ def writer(model: Predictor, folder: Path, manner: dict[str, Any]) -> LanguagePr
 
 def tell(model: LanguagePredictor, prompt: str) -> None:
     """The prompt and what follows, as it is written."""
+    from headway.training.console import fit_for
+
     print(prompt, end="", flush=True)
-    model.write(prompt, lambda part: print(part, end="", flush=True))
+    model.write(prompt, lambda part: print(fit_for(sys.stdout.isatty(), part), end="", flush=True))
     print()
 
 

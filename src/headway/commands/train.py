@@ -33,6 +33,7 @@ def train(
     seed: Annotated[int | None, Option(help="Of everything that is random.")] = None,
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
     force: Annotated[bool, Option("--force", help="Train even if doctor advises against it.")] = False,
+    restart: Annotated[bool, Option("--restart", help="Begin at step 0 if no checkpoint can be read.")] = False,
 ) -> None:
     """Train a model from two text files; or go on with one."""
     if out is None:
@@ -43,7 +44,7 @@ def train(
     add(given, "training", {"minutes": minutes, "steps": steps, "epochs": epochs})
     if seed is not None:
         given["seed"] = seed
-    raise typer.Exit(start(given, out, device, force))
+    raise typer.Exit(start(given, out, device, force, restart))
 
 
 def request(path: Path | None, overrides: list[str]) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def add(given: dict[str, Any], table: str, values: dict[str, Any]) -> None:
         given[table] = given.get(table, {}) | values
 
 
-def start(given: dict[str, Any], out: Path, device_name: str, force: bool) -> int:
+def start(given: dict[str, Any], out: Path, device_name: str, force: bool, restart: bool = False) -> int:
     """Plan, train, show; the exit code."""
     from headway.devices import choose_device, make_current
     from headway.runs.resume import LOCK, Request, check_out
@@ -82,7 +83,7 @@ def start(given: dict[str, Any], out: Path, device_name: str, force: bool) -> in
             ranks.wait()  # nothing is written before all have read what is there
             notes = request.begin(run, force) if ranks.first else []
             show.preparing(run)
-            trainer = Trainer(run, out, device, ranks, shlex.join(["headway", *sys.argv[1:]]))
+            trainer = Trainer(run, out, device, ranks, shlex.join(["headway", *sys.argv[1:]]), restart)
             for event in trainer.events(stop, notes):
                 if isinstance(event, Planned) and ranks.first:
                     request.remember()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +14,7 @@ import typer
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
+    from headway.tasks.translation.file_translation import Columns, Files
     from headway.tasks.translation.translator import Translator
 
 Option = typer.Option
@@ -52,8 +56,10 @@ def translate(
     """Translate text, line by line, in order. Empty lines stay empty."""
     from headway.builtin import chosen
     from headway.data.glossary import Glossary
-    from headway.tasks.translation.file_translation import Columns, Files, translate_lines
+    from headway.tasks.translation.file_translation import Columns, Files
+    from headway.tasks.translation.tracing_translator import Tracing
     from headway.tasks.translation.translator import Translator
+    from headway.tasks.translation.unfinished import check_resumable
     from headway.text import protected_spans
 
     if fast and best:
@@ -68,22 +74,58 @@ def translate(
     }  # fmt: skip
     folder = chosen([folder] if folder else [])[0]
     files = Files(input_, output, resume)
-    if trace is not None and beside:
-        raise UsageError("--trace looks into one model; leave --with out")
+    if resume:
+        check_resumable(input_, output)
+    if trace is not None:
+        check_trace(trace, files, beside or ())
     translator = Translator.load(folder, device, engine if trace is None else "torch", precision, beside or ())
     if trace is not None:
-        translator = tracing(translator, trace, folder, resume)
-    told = translate_lines(translator, files, manner, Columns(n_best, scores, alignments, confidence))
+        translator = Tracing(translator, trace, folder.resolve().name)
+    columns = Columns(n_best, scores, alignments, confidence)
+    told = resumable(translator, (folder, *(beside or ())), files, manner, columns)
     if told:
         print(f"headway: {told}", file=sys.stderr)
 
 
-def tracing(translator: Translator, path: Path, folder: Path, resume: bool) -> Translator:
-    from headway.tasks.translation.tracing_translator import Tracing
-
-    if resume:
+def check_trace(path: Path, files: Files, beside: Sequence[Path]) -> None:
+    """Refuse a trace that cannot be made, or that would be written over something."""
+    if beside:
+        raise UsageError("--trace looks into one model; leave --with out")
+    if files.resume:
         raise UsageError("--trace cannot go on with a file; leave --resume out")
-    return Tracing(translator, path, folder.resolve().name)
+    if os.path.exists(path) or path == files.output:
+        raise UsageError(f"{path} exists; name another --trace")
+
+
+def resumable(
+    translator: Translator, models: Sequence[Path], files: Files, manner: dict[str, Any], columns: Columns
+) -> str:
+    """Translate everything. From file to file it can be resumed after an interruption, but only as the same work."""
+    from headway.tasks.translation.file_translation import translate_lines
+    from headway.tasks.translation.unfinished import recorded
+
+    if files.input is None or files.output is None:
+        return translate_lines(translator, files, manner, columns)
+    with recorded(files.output, work_of(translator, models, files.input, {**asdict(columns), **manner})):
+        return translate_lines(translator, files, manner, columns)
+
+
+def work_of(translator: Translator, models: Sequence[Path], text: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """All that an output depends on, to the last digit of its scores."""
+    from hashlib import sha256
+
+    from headway.storage.files import digest_of
+    from headway.storage.folder import FACTS
+
+    glossary = repr(options["glossary"].terms).encode()
+    return {
+        "input": digest_of(text).sha256,
+        "model": [digest_of(folder / FACTS).sha256 for folder in models],  # this file holds the digests of all others
+        **options,
+        "glossary": sha256(glossary).hexdigest(),
+        "engine": f"{translator.engine.name} {translator.engine.precision} {translator.device.type}",
+        "window": translator.window,
+    }
 
 
 def score(

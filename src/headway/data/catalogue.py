@@ -41,9 +41,12 @@ class Download:
     file: str  # its address below the entry's base
     texts: tuple[Text, ...]
     sha256: str = ""  # of the file as it lies on the server; empty: not known
+    most: int = 2 << 30  # bytes it may have on the server; nothing beyond them is fetched
 
     def __post_init__(self) -> None:
         _check_sha256(self.sha256)
+        if self.most < 1:
+            raise ValueError(f"file {self.file!r}: most is {self.most}; it must be 1 or more")
         zipped = self.file.endswith(".zip")
         if not self.texts or not re.fullmatch(r"[\w./-]+", self.file) or self.name in ("", ".", ".."):
             raise ValueError(f"file {self.file!r}: give its address below the base, and the texts in it")

@@ -20,7 +20,16 @@ from headway.data.catalogue import Download, Entry, Text
 from headway.data.formats import count_lines, refuse_counts
 from headway.data.http import Patience, Tell, download, forget
 from headway.errors import DiskError, RefusedError, UsageError
-from headway.storage.files import check_space, digest_of, disk_trouble, make_folder, rename, replace_text, sync_folder
+from headway.storage.files import (
+    check_space,
+    digest_of,
+    disk_trouble,
+    make_folder,
+    rename,
+    replace_text,
+    sync_folder,
+    write_all,
+)
 from headway.storage.lock import Lock, sweep
 
 SUMS = "SHA256SUMS"
@@ -90,7 +99,7 @@ class Delivery:
         if len(here) == len(self.download.texts):
             yield from here
             return
-        download(self.url, self.part, watch(self.download.name), patience)
+        download(self.url, self.part, watch(self.download.name), patience, self.download.most)
         yield from self.deliver()
 
     def present(self, text: Text) -> Fetched:
@@ -207,13 +216,12 @@ UNPACKERS: dict[str, Unpacker] = {".gz": gzipped, ".zip": zipped}
 
 def copy(stream: Readable, path: Path) -> None:
     with disk_trouble(path, 0):
-        file = path.open("wb")
+        file = path.open("wb", buffering=0)
     with file:
         while piece := stream.read(PIECE):
             with disk_trouble(path, len(piece)):
-                file.write(piece)
+                write_all(file, piece)
         with disk_trouble(path, 0):
-            file.flush()
             os.fsync(file.fileno())
 
 

@@ -16,9 +16,12 @@ from headway.errors import UsageError
 __all__ = ["Invalid", "Line", "Names", "Row", "jsonl", "lines", "open_bytes", "parallel", "raw_lines", "tsv"]
 
 Invalid = Literal["error", "skip", "replace"]
+Policy = Invalid | Literal["refuse"]  # refuse: no line may be left out, and there is no setting that would
 LONGEST_LINE = 32 << 10  # bytes; a longer line is no sentence, and is never held in memory
 BOM = b"\xef\xbb\xbf"
 
+OR_SKIP = 'mend it, or set data.invalid = "skip"'
+ADVICE = {"error": OR_SKIP, "refuse": "mend it"}
 NOT_UTF8 = "not UTF-8"
 HAS_NUL = "holds a NUL character"
 TOO_LONG = f"longer than {LONGEST_LINE >> 10} KiB"
@@ -58,18 +61,31 @@ Reader = Callable[[Path, Invalid, Names], Iterator[Row]]
 # ---------------------------------------------------------------- lines
 
 
-def lines(path: Path, invalid: Invalid = "error", longest: int = LONGEST_LINE) -> Iterator[Line]:
+def lines(path: Path, invalid: Policy = "error", longest: int = LONGEST_LINE) -> Iterator[Line]:
     """A file's lines as text. Only "\\n" ends a line, as for `wc -l`; what is not UTF-8 goes by `invalid`."""
     with open_bytes(path) as stream:
-        for number, raw in enumerate(raw_lines(path, stream, longest), 1):
-            if raw is None:
-                yield Line(number, None, TOO_LONG)
-            else:
-                yield _decode(path, number, strip_end(raw), invalid)
+        yield from lines_of(path, stream, invalid, longest)
+
+
+def lines_of(path: Path, stream: BufferedReader, invalid: Policy, longest: int) -> Iterator[Line]:
+    """The same of a stream that is open; the path is its name in messages."""
+    for number, raw in enumerate(sized_lines(path, stream, longest), 1):
+        if not isinstance(raw, int):
+            yield _decode(path, number, strip_end(raw), invalid)
+        elif invalid == "refuse":
+            advice = "break it into several lines"
+            complain(path, number, f"the line has {raw:,} bytes, and at most {longest:,} are read", advice)
+        else:
+            yield Line(number, None, TOO_LONG)
 
 
 def raw_lines(path: Path, stream: BufferedReader, longest: int = LONGEST_LINE) -> Iterator[bytes | None]:
     """Bytes of each line with its end, as they stand; None for a line too long to hold."""
+    return (None if isinstance(raw, int) else raw for raw in sized_lines(path, stream, longest))
+
+
+def sized_lines(path: Path, stream: BufferedReader, longest: int) -> Iterator[bytes | int]:
+    """Bytes of each line with its end, as they stand; of a line too long to hold the number of its bytes."""
     room = longest + 2  # the end may take two bytes
     first = stream.readline(room + len(BOM))
     refuse_foreign(path, first)
@@ -77,9 +93,8 @@ def raw_lines(path: Path, stream: BufferedReader, longest: int = LONGEST_LINE) -
     if not raw:
         raise UsageError(f"{path}:1: the file is empty")
     while raw:
-        if len(raw) >= room and not raw.endswith(b"\n"):
-            _skip_rest_of_line(stream)
-        yield raw if len(raw) <= longest or len(strip_end(raw)) <= longest else None
+        rest = _skip_rest_of_line(stream) if len(raw) >= room and not raw.endswith(b"\n") else 0
+        yield raw if len(raw) <= longest or len(strip_end(raw)) <= longest else len(strip_end(raw)) + rest
         raw = stream.readline(room)
 
 
@@ -87,23 +102,26 @@ def strip_end(raw: bytes) -> bytes:
     return raw.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def _skip_rest_of_line(stream: BufferedReader) -> None:
+def _skip_rest_of_line(stream: BufferedReader) -> int:
+    """How many bytes the rest of the line has, without its end."""
+    size = 0
     while (rest := stream.readline(1 << 16)) and not rest.endswith(b"\n"):
-        pass
+        size += len(rest)
+    return size + len(strip_end(rest))
 
 
-def _decode(path: Path, number: int, raw: bytes, invalid: Invalid) -> Line:
+def _decode(path: Path, number: int, raw: bytes, invalid: Policy) -> Line:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        if invalid == "error":
+        if invalid in ADVICE:
             detail = f"not UTF-8 at byte {error.start + 1} (0x{raw[error.start]:02x})"
-            complain(path, number, detail)
+            complain(path, number, detail, ADVICE[invalid])
         text = raw.decode("utf-8", "replace") if invalid == "replace" else None
         return Line(number, text and text.replace("\0", "\ufffd"), NOT_UTF8)
     if "\0" in text:
-        if invalid == "error":
-            complain(path, number, "holds a NUL character: is it UTF-16, or not a text file?")
+        if invalid in ADVICE:
+            complain(path, number, "holds a NUL character: is it UTF-16, or not a text file?", ADVICE[invalid])
         return Line(number, text.replace("\0", "\ufffd") if invalid == "replace" else None, HAS_NUL)
     return Line(number, text, None)
 
@@ -117,8 +135,8 @@ def count_lines(path: Path) -> int:
     return count + (last != b"\n")
 
 
-def complain(path: Path, number: int, detail: str) -> NoReturn:
-    raise UsageError(f'{path}:{number}: {detail}; mend it, or set data.invalid = "skip"')
+def complain(path: Path, number: int, detail: str, advice: str = OR_SKIP) -> NoReturn:
+    raise UsageError(f"{path}:{number}: {detail}; {advice}")
 
 
 # ---------------------------------------------------------------- pairs

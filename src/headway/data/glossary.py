@@ -23,7 +23,7 @@ class Glossary:
     def read(cls, path: Path) -> Glossary:
         """Rows of source<TAB>target; a row with one column stays as it is. # begins a comment."""
         found: list[tuple[str, str]] = []
-        for line in lines(path, "error"):
+        for line in lines(path, "refuse"):
             text = line.text or ""
             if not text.strip() or text.startswith("#"):
                 continue

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from email.message import Message
 from http.client import HTTPException, HTTPMessage, HTTPResponse
 from pathlib import Path
-from typing import IO
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from headway.data.archives import PIECE
-from headway.errors import UsageError
-from headway.storage.files import check_space, disk_trouble
+from headway.errors import RefusedError, UsageError
+from headway.storage.files import check_space, disk_trouble, write_all
 from headway.version import installed
 
 PASSING = (408, 429, 500, 502, 503, 504)  # answers that may be better the next time
@@ -40,13 +40,13 @@ class UnreachableError(BrokenError):
     """Nothing came back at all."""
 
 
-def download(url: str, part: Path, tell: Tell, patience: Patience) -> None:
-    """Bring `part` to its full length. Whatever happens, what has arrived stays for the next time."""
+def download(url: str, part: Path, tell: Tell, patience: Patience, most: int) -> None:
+    """Bring `part` to its full length, at most `most` bytes. What has arrived stays for the next time."""
     pauses, received = iter(patience.pauses), False
     while True:
         before = size(part)
         try:
-            attempt(url, part, tell, patience.timeout)
+            attempt(url, part, tell, patience.timeout, most)
             return
         except BrokenError as error:
             if size(part) > before:
@@ -66,11 +66,11 @@ def size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def attempt(url: str, part: Path, tell: Tell, timeout: float) -> None:
+def attempt(url: str, part: Path, tell: Tell, timeout: float, most: int) -> None:
     """Ask for what is missing and write it down; BrokenError if the end was not reached."""
     try:
         with opened(url, wanted(part), timeout) as response:
-            write_down(response, part, tell)
+            write_down(response, part, tell, most)
     except HTTPError as error:
         with error:
             if error.code != 416:
@@ -78,23 +78,32 @@ def attempt(url: str, part: Path, tell: Tell, timeout: float) -> None:
             settle(part, error.headers)
 
 
-def write_down(response: HTTPResponse, part: Path, tell: Tell) -> None:
+def write_down(response: HTTPResponse, part: Path, tell: Tell, most: int) -> None:
     have = first_byte(response, size(part))
     total = None if response.length is None else have + response.length
+    check_size(response.url, part, total or have, most)
     check_space(part.parent, response.length or 0)
     with ExitStack() as stack:
         with disk_trouble(part, total or 0):
             mark(part).write_text(validator(response.headers), encoding="ascii", errors="ignore")
-            file = stack.enter_context(part.open("r+b" if have else "wb"))
+            file = stack.enter_context(part.open("r+b" if have else "wb", buffering=0))
             file.truncate(have)
             file.seek(have)
         for piece in iter(lambda: received(response), b""):
+            check_size(response.url, part, have + len(piece), most)
             with disk_trouble(part, total or 0):
-                file.write(piece)
+                write_all(file, piece)
             have += len(piece)
             tell(have, total)
         if total is not None and have < total:
             raise BrokenError(f"the connection was cut after {have:,} of {total:,} bytes")
+
+
+def check_size(url: str, part: Path, total: int, most: int) -> None:
+    """A server may send for ever: what is longer than the list allows is refused, and nothing of it is kept."""
+    if total > most:
+        forget(part)
+        raise RefusedError(f"{url}: the server sends more than {most:,} bytes, the most that the list allows")
 
 
 # ---------------------------------------------------------------- going on
@@ -112,9 +121,9 @@ def wanted(part: Path) -> dict[str, str]:
 
 
 def validator(headers: Message) -> str:
-    """A strong name of the file's version: a weak one does not promise the same bytes."""
-    tag = headers.get("ETag", "")
-    return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified", "")
+    """A strong name of the file's version, or nothing: a weak one does not promise the same bytes (RFC 9110)."""
+    tag = headers.get("ETag") or headers.get("Last-Modified", "")
+    return "" if tag.startswith("W/") else tag
 
 
 def first_byte(response: HTTPResponse, have: int) -> int:
@@ -146,7 +155,7 @@ class Straight(HTTPRedirectHandler):
     """Follow a redirection, but never from a safe connection to an open one."""
 
     def redirect_request(
-        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+        self, req: Request, fp: Any, code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
         if req.type == "https" and not newurl.startswith("https://"):
             fp.close()

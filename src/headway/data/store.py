@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from itertools import islice
@@ -15,12 +14,13 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Integer
 
-from headway.data.columns import Column, RaggedColumn
+from headway.data.columns import Column, RaggedColumn, sum_of
 from headway.data.corpus import Pair
-from headway.data.writer import CORPORA, FACTS, FORMAT, LINES, SIDES, Facts, Tokenizer, Writer, reporting
+from headway.data.writer import CORPORA, FACTS, FORMAT, LINES, SIDES, Facts, Tokenizer, Writer
+from headway.storage.files import disk_trouble
+from headway.storage.sealed_json import unsealed
 
 BLOCK = 4096  # pairs encoded and written together
-DAY = 24 * 60 * 60  # seconds
 
 
 class Store:
@@ -67,13 +67,18 @@ def open(folder: Path, key: str) -> Store | None:
     """The store of this content, or nothing where it is missing, unfinished, damaged or of another format."""
     place = place_of(folder, key)
     try:
-        facts = Facts(**json.loads((place / FACTS).read_text(encoding="utf-8")))
-        sizes = {name: (place / name).stat().st_size for name in facts.bytes}
+        facts = Facts(**unsealed((place / FACTS).read_bytes()))
+        if (facts.format, facts.key, facts.sums) != (FORMAT, key, {name: sum_of(place / name) for name in facts.sums}):
+            return None
         store = Store(place, facts)
-        sound = (facts.format, facts.key, facts.bytes) == (FORMAT, key, sizes) and store.agrees()
     except (OSError, ValueError, TypeError, AttributeError, LookupError):
         return None
-    return store if sound else None
+    return store if store.agrees() else None
+
+
+def anew(place: Path) -> list[str]:
+    """What to tell of a cache that lies in this place and cannot be opened, before it is made anew."""
+    return [f"{place} is damaged, or of another release of headway; it is made anew"] if place.exists() else []
 
 
 def build(folder: Path, key: str, pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer, longest: int) -> Store:
@@ -98,7 +103,7 @@ def build(folder: Path, key: str, pairs: Iterable[Pair], source: Tokenizer, targ
 def _settle(beside: Path, folder: Path, key: str) -> None:
     """Rename the finished folder into place. Where another process was faster, its work is as good."""
     place = place_of(folder, key)
-    with reporting(place):
+    with disk_trouble(place, 0):
         if open(folder, key) is None and place.exists():
             shutil.rmtree(place)
         try:
@@ -109,11 +114,7 @@ def _settle(beside: Path, folder: Path, key: str) -> None:
 
 
 def make_beside(place: Path) -> Path:
-    """A new folder beside the place. Those that nobody wrote to for a day were left by processes that died."""
-    with reporting(place):
+    """A new folder beside the place. Its name ends with our number, by which `sweep` finds it if we are killed."""
+    with disk_trouble(place, 0):
         place.parent.mkdir(parents=True, exist_ok=True)
-        for leftover in place.parent.glob(f".{place.name}.*"):
-            last = max((file.stat().st_mtime for file in leftover.glob("*")), default=leftover.stat().st_mtime)
-            if time.time() - last > DAY:
-                shutil.rmtree(leftover, ignore_errors=True)
-        return Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+        return Path(tempfile.mkdtemp(prefix=f"{place.name}.", suffix=f".tmp-{os.getpid()}", dir=place.parent))

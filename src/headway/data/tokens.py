@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from jaxtyping import Integer
 
-from headway.data.columns import Column
+from headway.data.columns import Column, NewColumn, Sum, sum_of
 from headway.data.documents import Amounts, Encoder, Line, Reading
 from headway.data.rows import pack
 from headway.data.store import make_beside, place_of
-from headway.data.writer import reporting
+from headway.storage.files import disk_trouble, write
+from headway.storage.sealed_json import sealed, unsealed
 from headway.text.vocabulary import BOS
 
-FORMAT = 1
+FORMAT = 2  # 1 had no checksums
 FACTS, IDS, PLACES = "facts.json", "ids", "places"
 
 
@@ -32,7 +30,7 @@ class Facts:
     key: str  # of the content: files, settings and pieces
     kind: str  # type of the ids
     amounts: Amounts = field(default_factory=Amounts)
-    bytes: dict[str, int] = field(default_factory=dict)  # of each file
+    sums: dict[str, Sum] = field(default_factory=dict)  # of each file
     format: int = FORMAT
 
 
@@ -71,10 +69,10 @@ def open_tokens(folder: Path, key: str) -> Tokens | None:
     """The text of this content, or nothing where it is missing, unfinished, damaged or of another format."""
     place = place_of(folder, key)
     try:
-        table = json.loads((place / FACTS).read_bytes())
+        table = unsealed((place / FACTS).read_bytes())
         facts = Facts(**{**table, "amounts": Amounts(**table["amounts"])})
-        sizes = {name: (place / name).stat().st_size for name in facts.bytes}
-        sound = (facts.format, facts.key, facts.bytes) == (FORMAT, key, sizes)
+        sums = {name: sum_of(place / name) for name in (IDS, PLACES)}
+        sound = (facts.format, facts.key, facts.sums) == (FORMAT, key, sums)
         return Tokens(place, facts) if sound else None
     except (OSError, ValueError, TypeError, LookupError):
         return None
@@ -86,34 +84,27 @@ def build_tokens(folder: Path, key: str, reading: Reading, lines: Iterable[Line]
     beside = make_beside(place)
     facts = Facts(key, "uint16" if size < 2**16 else "uint32")
     try:
-        with reporting(place), ExitStack() as files:
-            ids, places = (files.enter_context((beside / name).open("wb")) for name in (IDS, PLACES))
+        with ExitStack() as files:
+            with disk_trouble(folder, 0):
+                ids, places = (files.enter_context(NewColumn(beside / name)) for name in (IDS, PLACES))
             written = 0
             for block, rows in reading.encoded(lines, pieces):
                 packed = pack(rows, facts.kind)
                 where = [(written + offset, *line[1:3]) for line, offset in zip(block, packed.offsets, strict=False)]
-                ids.write(packed.flat.tobytes())
-                places.write(np.array(where, np.int64).tobytes())
+                columns = {ids: packed.flat, places: np.array(where, np.int64)}
+                with disk_trouble(folder, sum(numbers.nbytes for numbers in columns.values())):
+                    for column, numbers in columns.items():
+                        column.write(numbers)
                 written += len(packed.flat)
                 facts.amounts.add(block, rows)
-            _sync(ids, places)
-            facts.bytes = {name: (beside / name).stat().st_size for name in (IDS, PLACES)}
-            _sync(files.enter_context(_written(beside / FACTS, facts)))
-        with reporting(place):
+            with disk_trouble(folder, 0):
+                for column in (ids, places):
+                    column.sync()
+                facts.sums = {IDS: ids.sum, PLACES: places.sum}
+                write(beside / FACTS, [sealed(asdict(facts))])
+        with disk_trouble(place, 0):
             shutil.rmtree(place, ignore_errors=True)
             beside.rename(place)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return Tokens(place, facts)
-
-
-def _written(path: Path, facts: Facts) -> IO:
-    file = path.open("w", encoding="utf-8")
-    json.dump(asdict(facts), file, indent=1)
-    return file
-
-
-def _sync(*files: IO) -> None:
-    for file in files:
-        file.flush()
-        os.fsync(file.fileno())

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from headway.data.columns import NewColumn, Sum
 from headway.data.corpus import Pair
 from headway.data.rows import pack
-from headway.errors import DiskError, UsageError
+from headway.errors import UsageError
+from headway.storage.files import disk_trouble, write
+from headway.storage.sealed_json import sealed
 from headway.text.vocabulary import EOS
 
-FORMAT = 1
+FORMAT = 2  # 1 had no checksums
 SIDES = ("source", "target")
 FACTS = "facts.json"
 LINES, CORPORA = "lines", "corpora"
@@ -46,7 +46,7 @@ class Facts:
     longest: list[int] = field(default_factory=lambda: [0, 0])  # ids in the longest row of either side
     dropped: dict[str, int] = field(default_factory=dict)  # pairs by reason
     places: dict[str, list[list[int]]] = field(default_factory=dict)  # corpus and line of the first of them
-    bytes: dict[str, int] = field(default_factory=dict)  # of each file
+    sums: dict[str, Sum] = field(default_factory=dict)  # of each file
     format: int = FORMAT
 
     def count(self, corpora: list[int]) -> None:
@@ -73,10 +73,9 @@ class Writer:
         self.facts = Facts(key, ["uint16" if len(tokenizer) < 2**16 else "uint32" for tokenizer in tokenizers])
         self._folder, self._tokenizers, self._longest = folder, tokenizers, longest
         names = [*(f"{side}.{column}" for side in SIDES for column in ("ids", "offsets")), LINES, CORPORA]
-        with reporting(folder):
-            self._files = {name: files.enter_context((folder / name).open("wb")) for name in names}
-            for side in SIDES:
-                self._write(f"{side}.offsets", np.zeros(1, np.int64))
+        with disk_trouble(folder.parent, 0):
+            self._files = {name: files.enter_context(NewColumn(folder / name)) for name in names}
+        self._append({f"{side}.offsets": np.zeros(1, np.int64) for side in SIDES})
 
     def add(self, pairs: list[Pair]) -> None:
         source, target = self._tokenizers
@@ -93,32 +92,37 @@ class Writer:
             kept.append(pair)
             sources.append([*self._tag(pair), *ours, EOS])
             targets.append(theirs)
-        with reporting(self._folder):
-            self._append(0, sources)
-            self._append(1, targets)
-            self._write(LINES, np.array([pair.line for pair in kept], np.int32))
-            self._write(CORPORA, np.array([pair.corpus for pair in kept], np.int16))
+        lines, corpora = (pair.line for pair in kept), (pair.corpus for pair in kept)
+        self._append(
+            {
+                **self._columns(0, sources),
+                **self._columns(1, targets),
+                LINES: np.fromiter(lines, np.int32, len(kept)),
+                CORPORA: np.fromiter(corpora, np.int16, len(kept)),
+            }
+        )
         self.facts.count([pair.corpus for pair in kept])
 
     def finish(self) -> None:
         """Bring everything to the disk, then the facts."""
-        with reporting(self._folder):
+        with disk_trouble(self._folder.parent, 0):
             for file in self._files.values():
-                _sync(file)
-            self.facts.bytes = {name: (self._folder / name).stat().st_size for name in self._files}
-            with (self._folder / FACTS).open("w", encoding="utf-8") as file:
-                json.dump(asdict(self.facts), file, indent=1)
-                _sync(file)
+                file.sync()
+            self.facts.sums = {name: file.sum for name, file in self._files.items()}
+            write(self._folder / FACTS, [sealed(asdict(self.facts))])
 
-    def _append(self, side: int, rows: list[list[int]]) -> None:
+    def _columns(self, side: int, rows: list[list[int]]) -> dict[str, np.ndarray]:
+        """What new rows of one side add to its files."""
         facts, packed = self.facts, pack(rows, self.facts.kinds[side])
-        self._write(f"{SIDES[side]}.ids", packed.flat)
-        self._write(f"{SIDES[side]}.offsets", packed.offsets[1:] + facts.pieces[side])
+        offsets = packed.offsets[1:] + facts.pieces[side]
         facts.pieces[side] += len(packed.flat)
         facts.longest[side] = max(facts.longest[side], int(packed.lengths.max(initial=0)))
+        return {f"{SIDES[side]}.ids": packed.flat, f"{SIDES[side]}.offsets": offsets}
 
-    def _write(self, name: str, numbers: np.ndarray) -> None:
-        self._files[name].write(numbers.tobytes())
+    def _append(self, columns: dict[str, np.ndarray]) -> None:
+        with disk_trouble(self._folder.parent, sum(column.nbytes for column in columns.values())):
+            for name, column in columns.items():
+                self._files[name].write(column)
 
     def _reason(self, source: list[int], target: list[int]) -> str | None:
         """Why a pair is left out, if it is."""
@@ -134,17 +138,3 @@ class Writer:
         if pair.tag and pair.tag not in tags:
             raise UsageError(f"tag {pair.tag!r} is not in the vocabulary; known: {', '.join(tags) or 'none'}")
         return [tags[pair.tag]] if pair.tag else []
-
-
-def _sync(file: IO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-@contextmanager
-def reporting(path: Path) -> Iterator[None]:
-    """A failing disk is the user's to mend: say where and why in one line."""
-    try:
-        yield
-    except OSError as error:
-        raise DiskError(f"{path}: cannot write the encoded corpus: {error.strerror or error}") from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
 import torch
@@ -37,7 +36,6 @@ class Wanted:
     model: nn.Module
     design: Design
     precision: str
-    folder: Path | None
     workers: int | None
 
     def quantised_if_free(self) -> Precision:
@@ -50,16 +48,12 @@ def choose(
     design: Design,
     engine: str = AUTO,
     precision: str = AUTO,
-    folder: Path | None = None,
     workers: int | None = None,
 ) -> Chosen:
-    """The fastest engine that can run this model where it is; or the one that is asked for, if it can.
-
-    `folder` is the model's, where a converted copy may be kept.
-    """
+    """The fastest engine that can run this model where it is; or the one that is asked for, if it can."""
     check_known("engine", engine, FASTEST_ON_CPU)
     check_known("precision", precision, PRECISIONS)
-    wanted = Wanted(model, design, precision, folder, workers)
+    wanted = Wanted(model, design, precision, workers)
     device = next(model.parameters()).device
     names = FASTEST_ON_CPU if device.type == "cpu" else ("torch",)
     if engine == AUTO:
@@ -94,7 +88,7 @@ def make_native(wanted: Wanted) -> Engine:
 
 
 def make_ctranslate2(wanted: Wanted) -> Engine:
-    return CTranslate2Engine(wanted.model, wanted.design, wanted.quantised_if_free(), wanted.folder, wanted.workers)
+    return CTranslate2Engine(wanted.model, wanted.design, wanted.quantised_if_free(), wanted.workers)
 
 
 def make_torch(wanted: Wanted) -> Engine:

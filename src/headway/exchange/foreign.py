@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from torch import Tensor
 from headway.errors import UsageError
 from headway.exchange.pickles import load_pickle
 from headway.storage import tensors as tensor_files
+from headway.text.files import parse_json
 
 SMALL, LARGE = 1 << 20, 64 << 20  # bytes that a configuration and a vocabulary may have
 SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
@@ -55,7 +55,7 @@ def read_table(path: Path, limit: int) -> dict[str, Any]:
     if path.stat().st_size > limit:
         raise UsageError(f"{path} has {path.stat().st_size:,} bytes, at most {limit:,} are allowed")
     try:
-        table = json.loads(path.read_bytes())
+        table = parse_json(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}") from None
     if not isinstance(table, dict):

@@ -25,7 +25,9 @@ from headway.exchange.vocabularies import Vocabulary, language_model_vocabulary,
 from headway.model.design import EncoderDecoderDesign
 from headway.model.plain_design import Exportable
 from headway.storage.card import CardFacts, card
-from headway.storage.folder import FACTS, check_tensors, write_model
+from headway.storage.checked_weights import check_tensors
+from headway.storage.folder import write_model
+from headway.storage.publication import FACTS
 from headway.storage.weights import weights_of
 from headway.tasks.language_model.task import LanguageModelling
 from headway.tasks.run import Run, Task
@@ -36,6 +38,7 @@ from headway.version import versions
 
 NEVER = -1e4  # the score of pieces that the foreign model does not know
 SEGMENT = 1024  # tokens that an imported language model reads at once, where it knows so many positions
+POSITIONS = 1024  # that the original is built with: its tables grow with them, or with their square
 CLOSE = 1e-4  # how far scores may be from the original's, as a share of the largest
 
 
@@ -88,6 +91,7 @@ def check_place(out: Path, force: bool) -> None:
 def take_over(foreign: Foreign, kind: Kind) -> tuple[Trained, tuple[Vocabulary, Vocabulary]]:
     try:
         design, tensors = kind.design(foreign.state, foreign.config)
+        check_vocabulary(foreign, max(len(x) for name, x in tensors.items() if name.endswith("embedding.weight")))
         source, target = kind.vocabularies(foreign)
     except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200]
@@ -103,6 +107,14 @@ def take_over(foreign: Foreign, kind: Kind) -> tuple[Trained, tuple[Vocabulary, 
     first, second = (code if isinstance(code, str) and len(code) < 16 else "" for code in codes)
     shown = Trained(foreign.path.resolve().name, design, tensors, source.tokenizer, target.tokenizer, (first, second))
     return shown, (source, target)
+
+
+def check_vocabulary(foreign: Foreign, rows: int) -> None:
+    """Before pieces are made for it: a size in a file costs nothing to write."""
+    for name in ("vocab_size", "decoder_vocab_size"):
+        size = foreign.config.get(name)
+        if isinstance(size, int) and size > rows:
+            raise UsageError(f"{foreign.path}: config.json gives {name} {size:,}, and the model has {rows:,} rows")
 
 
 def in_order(tensors: dict[str, Tensor], source: Vocabulary, target: Vocabulary) -> dict[str, Tensor]:
@@ -147,12 +159,16 @@ def run_original(foreign: Foreign, runs: str) -> Any:
 
     kind = getattr(transformers, runs)
     plain = {name: value for name, value in foreign.config.items() if name in PLAIN}
+    plain |= {name: min(plain[name], POSITIONS) for name in ("n_positions", "max_position_embeddings") if name in plain}
     model = kind(kind.config_class(**plain, attn_implementation="eager"))
     prefix = "transformer." if runs == "GPT2LMHeadModel" and "wte.weight" in foreign.state else ""
-    model.load_state_dict({prefix + name: tensor for name, tensor in foreign.state.items()}, strict=False)
+    state = {name: x[:POSITIONS] if name.endswith(BY_POSITION) else x for name, x in foreign.state.items()}
+    model.load_state_dict({prefix + name: tensor for name, tensor in state.items()}, strict=False)
     model.tie_weights()
     return model.eval()
 
+
+BY_POSITION = ("embed_positions.weight", "wpe.weight")
 
 # fmt: off
 PLAIN = {

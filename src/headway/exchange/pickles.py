@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from headway.errors import UsageError
 from headway.storage import tensors as tensor_files
+from headway.subprocesses import python, surroundings
 
 OLDEST = (2, 10)  # earlier ones let a pickle in spite of weights_only (CVE-2025-32434, CVE-2026-24747)
 SECONDS = 600.0
@@ -44,10 +44,9 @@ def load_pickle(path: Path) -> dict[str, Tensor]:
         )
     with tempfile.TemporaryDirectory() as folder:
         handed_over = Path(folder) / "model.safetensors"
-        # -I: neither the current folder nor the user's settings are imported from
-        command = [sys.executable, "-I", "-c", _CHILD, str(path.resolve()), str(handed_over)]
+        command = python("-c", _CHILD, str(path.resolve()), str(handed_over.resolve()))
         try:
-            child = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False, cwd=folder)
+            child = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False, **surroundings())
         except subprocess.TimeoutExpired:
             raise UsageError(f"{path}: opening it takes more than {SECONDS:g} s; it is damaged or hostile") from None
         if child.returncode != 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from headway.errors import UsageError
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
 from headway.model.models import EncoderDecoder, LanguageModel
 from headway.model.plain_design import Exportable
-from headway.storage.folder import CARD, CONFIG, check_tensors, read_model
-from headway.storage.weights import load_weights, weights_of
+from headway.storage.checked_weights import filled
+from headway.storage.folder import CARD, CONFIG, ModelFiles, read_model
+from headway.storage.publication import newest
 from headway.tasks.run import saved_run
 from headway.text.tokenizer import Tokenizer, Tokenizers
 
@@ -66,16 +68,18 @@ def languages_of(data: Data | Files) -> tuple[str, str]:
     return (data.source_language, data.target_language) if isinstance(data, Data) else (data.language, data.language)
 
 
+def read_place(place: Path) -> tuple[ModelFiles, Tokenizers, str]:
+    card = place / CARD
+    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+    return read_model(place), Tokenizers.load(place), text
+
+
 def read_trained(folder: Path) -> Trained:
-    found, where = read_model(folder), str(folder / CONFIG)
-    run = saved_run(found.config_text, where)
+    found, tokenizers, card = newest(folder, read_place)
+    run = saved_run(found.config_text, str(folder / CONFIG))
     if not isinstance(run.model, EncoderDecoderDesign | LanguageModelDesign):
         raise UsageError(f"{folder}: a model of kind {run.model.kind}; translators and language models are exported")
-    tokenizers = Tokenizers.load(folder)
-    model = fresh(run.model, len(tokenizers.source), len(tokenizers.target))
-    check_tensors({name: tuple(x.shape) for name, x in weights_of(model).items()}, found.tensors)
-    load_weights(model, found.tensors)
-    card = folder / CARD
+    model = filled(partial(fresh, run.model, len(tokenizers.source), len(tokenizers.target)), found.tensors)
     return Trained(
         name=folder.resolve().name,
         design=run.model,
@@ -83,7 +87,7 @@ def read_trained(folder: Path) -> Trained:
         source=tokenizers.source,
         target=tokenizers.target,
         languages=languages_of(run.data),
-        card=card.read_text(encoding="utf-8", errors="replace") if card.is_file() else "",
+        card=card,
         config=found.config_text,
         facts=found.facts,
     )

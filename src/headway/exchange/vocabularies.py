@@ -16,6 +16,7 @@ from headway.exchange.foreign import LARGE, Foreign
 from headway.model.design import LARGEST
 from headway.text import files, spm
 from headway.text.hub import HubPieces, open_json, renumber_json
+from headway.text.hub_trial import try_json_in_child
 from headway.text.renumbering import renumbered
 from headway.text.sentencepieces import SentencePieces
 from headway.text.spm import Kind, Piece
@@ -184,7 +185,9 @@ def hub_numbers(path: Path, text: str) -> set[int]:
 def hub_text(foreign: Foreign) -> str:
     """tokenizer.json, or one made of GPT-2's older two files."""
     if foreign.has("tokenizer.json"):
-        return files.read(foreign.path / "tokenizer.json").decode("utf-8", errors="replace")
+        data = files.read(foreign.path / "tokenizer.json")
+        try_json_in_child(data, str(foreign.path / "tokenizer.json"))
+        return data.decode("utf-8")
     if not (foreign.has("vocab.json") and foreign.has("merges.txt")):
         raise UsageError(
             f"{foreign.path} has no tokeniser: tokenizer.model, tokenizer.json, or vocab.json and merges.txt"

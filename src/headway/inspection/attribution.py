@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headway.inspection.forward_pass import Reading
+from headway.inspection.trace_request import Check, go_on
 from headway.model.models import EncoderDecoder
 from headway.search import score
 from headway.text.vocabulary import EOS, UNK
@@ -44,7 +45,7 @@ def reading_vectors(model: EncoderDecoder, x: Float[Tensor, "p s d"]) -> Iterato
         model.source_embedding = embedding
 
 
-def attribution(model: EncoderDecoder, reading: Reading) -> dict[str, Any]:
+def attribution(model: EncoderDecoder, reading: Reading, check: Check = go_on) -> dict[str, Any]:
     """Input times gradient; and gradients along the path from unknown pieces (Sundararajan et al. 2017).
 
     Those of the path add up to what knowing the source does to the target's log-probability: the check.
@@ -54,16 +55,16 @@ def attribution(model: EncoderDecoder, reading: Reading) -> dict[str, Any]:
     unknown = model.source_embedding(torch.where(source == EOS, EOS, UNK)).detach()
     inner, weights = np.polynomial.legendre.leggauss(POINTS)
     places = vectors.new_tensor([0.0, *(inner + 1) / 2, 1.0])[:, None, None]
-    slopes, logp = slopes_at(model, reading, unknown + places * (vectors - unknown))
+    slopes, logp = slopes_at(model, reading, unknown + places * (vectors - unknown), check)
     shares = vectors.new_tensor([0.0, *weights / 2, 0.0])
     integrated = torch.einsum("p,tpsd,sd->ts", shares, slopes, (vectors - unknown)[0])
-    check = {"expected": float((logp[-1] - logp[0]).sum()), "found": float(integrated.sum())}
-    return {"gradient": told((slopes[:, -1] * vectors).sum(dim=-1)), "integrated": told(integrated) | {"check": check}}
+    sums = {"expected": float((logp[-1] - logp[0]).sum()), "found": float(integrated.sum())}
+    return {"gradient": told((slopes[:, -1] * vectors).sum(dim=-1)), "integrated": told(integrated) | {"check": sums}}
 
 
 @torch.enable_grad()
 def slopes_at(
-    model: EncoderDecoder, reading: Reading, vectors: Float[Tensor, "p s d"]
+    model: EncoderDecoder, reading: Reading, vectors: Float[Tensor, "p s d"], check: Check
 ) -> tuple[Float[Tensor, "t p s d"], Float[Tensor, "p t"]]:
     """For sources given as vectors: how each target piece's log-probability leans on them, and what it is.
 
@@ -80,17 +81,21 @@ def slopes_at(
     (down,) = torch.autograd.grad(logp.sum(), top)
     found = []
     for t in range(target.size(1)):
+        check()
         only = torch.zeros_like(down)
         only[:, t] = down[:, t]
         found += torch.autograd.grad(hidden, x, only, retain_graph=True)
     return torch.stack(found), logp.detach()
 
 
-def occlusion(model: EncoderDecoder, reading: Reading) -> dict[str, Any]:
+def occlusion(model: EncoderDecoder, reading: Reading, check: Check = go_on) -> dict[str, Any]:
     """How much less likely each target piece is when a source piece is left out."""
     ids = reading.source[0]
     without = torch.stack([torch.cat([ids[:s], ids[s + 1 :]]) for s in range(len(ids))])
-    scored = [score(model, rows, reading.target.expand(len(rows), -1)) for rows in without.split(ROWS)]
+    scored = []
+    for rows in without.split(ROWS):
+        check()
+        scored.append(score(model, rows, reading.target.expand(len(rows), -1)))
     return {"occlusion": told((reading.chosen - torch.cat(scored)).T)}
 
 

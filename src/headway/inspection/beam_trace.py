@@ -10,13 +10,25 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headway.inspection.trace_request import Check
 from headway.model.hooks import attention_layers, exchange, last_cross, watch
 from headway.model.models import EncoderDecoder
 from headway.search import Beam, Hypothesis
 from headway.search.beam_record import Choice, Record
-from headway.search.logits_processors import Shape
+from headway.search.logits_processors import Scores, Shape, Written
 from headway.storage.byte_tables import encoded, shares
 from headway.text.tokenizer import Tokenizer
+
+
+class Checked:
+    """A shape that changes nothing and calls `check` at every step."""
+
+    def __init__(self, check: Check) -> None:
+        self.check = check
+
+    def __call__(self, scores: Scores, written: Written) -> Scores:
+        self.check()
+        return scores
 
 
 class Watched:

@@ -14,8 +14,8 @@ from rich.text import Text
 from headway.inspection import words
 from headway.inspection.words import Matrix, word_alignment
 from headway.text.unicode import SPACE_MARK
+from headway.text.unicode import plain as harmless
 from headway.text.vocabulary import EOS
-from headway.training.console import plain as harmless
 
 SHADES = " ░▒▓█"
 BANDS = ((0.9, "green"), (0.6, "cyan"), (0.3, "yellow"), (0.0, "red"))  # probabilities and their colours

@@ -10,7 +10,7 @@ from rich.text import Text
 from headway.inspection.embeddings import Neighbourhood
 from headway.reports.html import PALETTE, Html, page, table, tag
 from headway.reports.plots import new_figure, save
-from headway.training.console import plain
+from headway.text.unicode import plain
 
 WIDTH, HEIGHT, EDGE = 1000, 700, 50
 

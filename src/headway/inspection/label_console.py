@@ -11,8 +11,8 @@ from rich.text import Text
 
 from headway.inspection.console import BANDS, baseline, colour, matrix, pieces_table, plain, written
 from headway.inspection.words import word_attention
+from headway.text.unicode import plain as harmless
 from headway.text.vocabulary import BOS
-from headway.training.console import plain as harmless
 
 BAR = 40  # signs of a whole bar
 LABELS = 3  # shown beside a word's own

@@ -12,7 +12,7 @@ from headway.inspection.figure import inside
 from headway.inspection.forward_pass import Reading
 from headway.inspection.heads import reading_habits, told
 from headway.inspection.logit_lens import lens
-from headway.inspection.trace_request import TraceRequest
+from headway.inspection.trace_request import Check, TraceRequest
 from headway.model.design import Design
 from headway.model.models import EncoderDecoder
 from headway.storage.byte_tables import pack
@@ -31,6 +31,7 @@ class Look:
     request: TraceRequest
     search: Watched
     reading: Reading
+    check: Check  # called between steps
 
 
 def attention(look: Look) -> dict[str, Any]:
@@ -62,7 +63,9 @@ PANELS: dict[str, Callable[[Look], Any]] = {
     "lens": logit_lens,
     "inside": from_inside,
 }
-CAUSES: dict[str, Callable[[EncoderDecoder, Reading], dict[str, Any]]] = {  # parts of one panel, as they cost much
+CAUSES: dict[
+    str, Callable[[EncoderDecoder, Reading, Check], dict[str, Any]]
+] = {  # parts of one panel, as they cost much
     "attribution": attribution,
     "occlusion": occlusion,
 }
@@ -70,9 +73,12 @@ CAUSES: dict[str, Callable[[EncoderDecoder, Reading], dict[str, Any]]] = {  # pa
 
 def panels(look: Look) -> dict[str, Any]:
     """Those that were asked for."""
-    wanted = look.request.include
-    shown = {name: panel(look) for name, panel in PANELS.items() if name in wanted}
-    causes = [cause(look.model, look.reading) for name, cause in CAUSES.items() if name in wanted]
+    wanted, shown = look.request.include, {}
+    for name, panel in PANELS.items():
+        if name in wanted:
+            look.check()
+            shown[name] = panel(look)
+    causes = [cause(look.model, look.reading, look.check) for name, cause in CAUSES.items() if name in wanted]
     return shown | (
         {"attribution": {name: table for cause in causes for name, table in cause.items()}} if causes else {}
     )

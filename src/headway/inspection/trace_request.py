@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -15,6 +16,11 @@ HEAD = re.compile(r"(encoder|decoder)\.(\d{1,3})\.(self|cross)\.(\d{1,3})")
 
 Panel = Literal["attention", "beam", "heads", "lens", "inside", "attribution", "occlusion"]
 EVERYTHING: tuple[Panel, ...] = get_args(Panel)
+Check = Callable[[], None]
+
+
+def go_on() -> None:
+    """A check that never ends a trace."""
 
 
 class TooLongError(UsageError):

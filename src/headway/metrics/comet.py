@@ -61,7 +61,8 @@ def _one_line(text: str) -> str:
 
 
 def _run(arguments: list[str]) -> None:
-    environment = {**os.environ, "PYTHONUTF8": "1"}  # comet-score opens files in the locale's encoding
+    # comet-score opens files in the locale's encoding; `python -m` as its command would look into the current folder
+    environment = {**os.environ, "PYTHONUTF8": "1", "PYTHONSAFEPATH": "1"}
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, errors="replace", env=environment)
     except OSError as error:

@@ -42,15 +42,15 @@ def new_figure(width: float, height: float) -> Figure:
 
 def save(figure: Figure, path: Path) -> None:
     """Write the file whole or not at all; a sign that no font has becomes a box, without a fuss."""
-    from matplotlib import font_manager
+    from matplotlib import font_manager, rc_context
     from matplotlib.text import Text
 
     here = {font.name for font in font_manager.fontManager.ttflist}
     fonts = ["DejaVu Sans", *(name for name in FONTS if name in here)]
     for text in figure.findobj(Text):
-        text.set(fontfamily=fonts, parse_math=False)  # dollar signs are dollars, not formulas
+        text.set(fontfamily=fonts, parse_math=False, usetex=False)  # dollar signs are dollars, not formulas
     buffer = io.BytesIO()
-    with _quiet():
+    with _quiet(), rc_context({"text.usetex": False}):  # a matplotlibrc in the current folder must not run LaTeX
         figure.savefig(buffer, format="png", facecolor="white")
     replace(path, buffer.getvalue())
 

@@ -13,7 +13,7 @@ from headway.metrics import Paired, Scores
 from headway.reports.comparison import Comparison, Duel, Part
 from headway.reports.difference import judged, marked
 from headway.reports.evaluation import Evaluation, Sentence
-from headway.reports.testset import strip_controls
+from headway.text.unicode import plain
 
 STYLES = {"": "", "other": "yellow", "right": "green", "wrong": "red"}
 
@@ -82,7 +82,7 @@ def say_tally(tally: tuple[int, int, int]) -> str:
 
 def _title(console: Console, name: str, count: int, language: str) -> None:
     into = f" into {language}" if language else ""
-    console.print(Text(f"{strip_controls(name)}: {count:,} sentences{into}", style="bold"))
+    console.print(Text(f"{plain(name)}: {count:,} sentences{into}", style="bold"))
 
 
 def _table(first: str, *others: str) -> Table:
@@ -132,8 +132,8 @@ def _print_duels(title: str, duels: Sequence[Duel], console: Console, lost: bool
 
 
 def _given(source: str | None, reference: str) -> dict[str, Text]:
-    given = {} if source is None else {"source": Text(strip_controls(source))}
-    return {**given, "reference": Text(strip_controls(reference))}
+    given = {} if source is None else {"source": Text(plain(source))}
+    return {**given, "reference": Text(plain(reference))}
 
 
 def _print_texts(texts: Mapping[str, Text], console: Console) -> None:
@@ -146,4 +146,4 @@ def _print_texts(texts: Mapping[str, Text], console: Console) -> None:
 
 
 def _coloured(pieces: Sequence[tuple[str, str]]) -> Text:
-    return Text.assemble(*((strip_controls(text), STYLES[mark]) for text, mark in pieces))
+    return Text.assemble(*((plain(text), STYLES[mark]) for text, mark in pieces))

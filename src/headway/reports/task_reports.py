@@ -16,25 +16,25 @@ from headway.reports.documents import scores_table, signatures
 from headway.reports.html import join, page, table, tag
 from headway.reports.plots import new_figure, save
 from headway.reports.tables import print_scores
-from headway.reports.testset import strip_controls
+from headway.text.unicode import plain
 
 CELL, LEAST, MOST = 0.45, 4.0, 24.0  # inches of a picture
 
 
 def print_measured(title: str, found: Evaluation, console: Console) -> None:
-    console.print(Text(f"{strip_controls(title)}: {found.count:,} examples", style="bold"))
+    console.print(Text(f"{plain(title)}: {found.count:,} examples", style="bold"))
     print_scores(found.scores, console)
     for one in found.tables:
         console.print(drawn(one))
     for note in found.notes:
-        console.print(Text(f"note: {strip_controls(note)}", style="yellow"), soft_wrap=True)
+        console.print(Text(f"note: {plain(note)}", style="yellow"), soft_wrap=True)
 
 
 def drawn(tally: Tally) -> Table:
     columns = [Column(Text(name), justify="right" if number else "left") for number, name in enumerate(tally.head)]
     whole = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in tally.rows:
-        whole.add_row(*(Text(strip_controls(said(cell, tally.digits))) for cell in row))
+        whole.add_row(*(Text(plain(said(cell, tally.digits))) for cell in row))
     return whole
 
 
@@ -66,7 +66,7 @@ def confusion_picture(found: Evaluation, path: Path) -> None:
     """A square for each pair of labels: the share of texts with the row's label that got the column's."""
     if found.confusion is None:
         raise UsageError("--picture shows what is taken for what, which needs a classifier with one label a text")
-    labels = [strip_controls(label) for label in found.confusion.head[1:]]
+    labels = [plain(label) for label in found.confusion.head[1:]]
     counts = np.array([row[1:] for row in found.confusion.rows], dtype=float)
     shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
     side = float(np.clip(CELL * len(labels) + 2, LEAST, MOST))

@@ -79,10 +79,5 @@ def language_of(path: Path) -> str:
 NO_LANGUAGE = ("gz", "xz", "bz", "zst", "txt", "tok", "bpe", "ref", "hyp", "out", "src", "trg", "tgt", "tsv", "csv")
 
 
-def strip_controls(text: str) -> str:
-    """A terminal must not obey what a test set or a model says."""
-    return "".join(sign if sign.isprintable() else "\ufffd" for sign in text)
-
-
 def mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None

@@ -11,9 +11,10 @@ import torch
 from headway import config
 from headway.errors import UsageError
 from headway.storage.files import disk_trouble, make_folder, replace_text
-from headway.storage.folder import CONFIG, FACTS
+from headway.storage.folder import CONFIG
 from headway.storage.lock import sweep
 from headway.storage.migration import migrated
+from headway.storage.publication import FACTS
 from headway.tasks.run import Run
 
 BUDGETS = {"training.steps", "training.epochs", "training.minutes"}
@@ -64,9 +65,9 @@ class Request:
         return changed
 
     def begin(self, run: Run, force: bool) -> list[str]:
-        """Clean up after the dead. At the first start look at the corpus, and mark the folder as ours."""
+        """Remove temporary files of crashed processes. At the first start look at the corpus, and mark the folder."""
         state = self.out / "state"
-        for place in (self.out, state, state / "text", state / "dev"):
+        for place in (self.out, state, state / "text", state / "dev", state / "corpus"):
             sweep(place)
         if self.before is not None:
             return []
@@ -86,8 +87,6 @@ class Request:
 
 def check_out(out: Path) -> None:
     """A folder of our own, an empty one, or a new one; nothing else is touched."""
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"--out {out}: this is a file; name a folder")
     with disk_trouble(out, 4096):
         make_folder(out)
         found = {path.name for path in out.iterdir()}

@@ -18,7 +18,8 @@ from headway.devices import half_is_fast
 from headway.errors import UsageError
 from headway.storage import files
 from headway.storage.card import CardFacts, card
-from headway.storage.folder import CONFIG, FACTS, write_model
+from headway.storage.folder import CONFIG, write_model
+from headway.storage.publication import FACTS, place_of
 from headway.storage.weights import weights_of
 from headway.tasks.run import Run
 from headway.training import schedules
@@ -48,9 +49,12 @@ CAPTURED_WIDTH = 512  # wider models keep a GPU busy without captured graphs
 class Trainer:
     """One run in one folder. `events` trains and tells what happens."""
 
-    def __init__(self, run: Run, folder: Path, device: torch.device, ranks: Ranks, command: str = "") -> None:
-        self.folder, self.device, self.ranks, self.command = folder, device, ranks, command
-        self.task = ranks.in_turn(lambda: run.prepare(folder))
+    def __init__(
+        self, run: Run, folder: Path, device: torch.device, ranks: Ranks, command: str = "", restart: bool = False
+    ) -> None:
+        self.folder, self.device, self.ranks, self.command, self.restart = folder, device, ranks, command, restart
+        setup = run.setup(folder)
+        self.task, self.notes = ranks.in_turn(lambda: run.task.prepare(setup)), setup.notes
         check_best_metric(run.training.best_metric, self.task.measured)
         self.run = replace(run, training=settled(run.training, device))
         self.job = self.assemble()
@@ -93,8 +97,10 @@ class Trainer:
     def plan(self) -> Iterator[Event]:
         """Take up the newest checkpoint, if there is one, and decide how long to train."""
         job, before = self.job, self.job.saver.checkpoints.newest()
-        notes = drain(job.saver.checkpoints.notes)
-        if before is not None:
+        notes = [*self.notes, *drain(job.saver.checkpoints.notes)]
+        if before is None:
+            self.check_beginning(notes)
+        else:
             self.check(before.configuration)
             job.restore(before)
             notes += [note] if (note := job.changes(before)) else []
@@ -103,6 +109,17 @@ class Trainer:
         self.write_config()
         yield Planned(job.progress.step, job.total, self.facts())
         yield from (Noted(job.progress.step, note) for note in notes)
+
+    def check_beginning(self, notes: list[str]) -> None:
+        """Hours of training must not be lost unasked: without checkpoints, a run that has begun stays as it is."""
+        damaged = self.job.saver.checkpoints.listed()
+        if self.restart or not (damaged or (self.folder / FACTS).exists()):
+            return
+        found = "; ".join(notes) if damaged else f"{self.folder / 'state'} holds none"
+        raise UsageError(
+            f"{self.folder}: no checkpoint can be read ({found}); put back a copy of the checkpoints, give another "
+            "--out, or give --restart to begin again at step 0 and replace the published model"
+        )
 
     def check(self, configuration: str) -> None:
         if configuration != self.job.saver.checkpoints.configuration:
@@ -218,6 +235,6 @@ def settled(training: Training, device: torch.device) -> Training:
 def published_scores(folder: Path) -> dict[str, float]:
     """Of the model that lies in the folder: the best one, which need not be the last."""
     try:
-        return json.loads((folder / FACTS).read_bytes())["scores"]
+        return json.loads((place_of(folder) / FACTS).read_bytes())["scores"]
     except (OSError, ValueError, KeyError):
         return {}

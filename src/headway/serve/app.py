@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from headway.serve import deepl, libretranslate, plain_page, v1
 from headway.serve.guard import Guard
+from headway.serve.hosts import Hosts
 from headway.serve.middleware import Records, unexpected
 from headway.serve.problems import Problem, rendered, wrong_fields
 from headway.serve.route_list import listing
@@ -41,7 +42,8 @@ def create(service: Service, settings: Settings) -> ASGIApp:
     for routes in (page(), plain_page.router(service), about(service, app), *interfaces):
         app.include_router(routes, prefix=prefix)
     answer_problems(app, prefix)
-    guarded: ASGIApp = Guard(app, service.keys, settings.limits, prefix)
+    hosts = Hosts(settings.host, settings.allowed_hosts)
+    guarded: ASGIApp = Guard(app, service.keys, service.crowd, hosts, settings.limits, prefix)
     if settings.cors_origins:
         guarded = CORSMiddleware(
             guarded, settings.cors_origins, allow_methods=["GET", "POST"],
@@ -80,14 +82,16 @@ def about(service: Service, app: FastAPI) -> APIRouter:
 
     @routes.get("/health")
     async def health() -> dict[str, str]:
-        """The server lives."""
+        """The server can answer; 503 and the reason when no model process is at work and none could be started."""
+        if service.trouble:
+            raise Problem(503, service.trouble, 5)
         return {"status": "ok"}
 
     @routes.get("/ready")
     async def ready() -> dict[str, str]:
         """The server has a model at work and is not about to stop."""
         if not service.ready:
-            raise Problem(503, "not ready", 1)
+            raise Problem(503, service.trouble or "not ready", 1)
         return {"status": "ready"}
 
     @routes.get("/metrics", response_class=PlainTextResponse)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator
 
-from headway.serve.documents import Written
 from headway.serve.fields import check_texts, checked, fields
 from headway.serve.forms import Code, body
 from headway.serve.language_routing import AUTO, Found, Interpreter, note_all
 from headway.serve.languages import name, shown
-from headway.serve.markup import Markup
-from headway.serve.plain_text import Prose
 from headway.serve.service import Service
 from headway.serve.settings import Settings
 
@@ -73,11 +69,12 @@ def router(service: Service, settings: Settings) -> APIRouter:
         """Translate one or more texts; with `tag_handling` their tags stay."""
         asked = checked(Asked, await fields(request, repeated=["text"]))
         check_texts(asked.text, limits.text, limits.texts)
-        kind = Markup if asked.tag_handling else Prose
-        documents = await asyncio.to_thread(lambda: [kind(text) for text in asked.text])
-        found = await interpreter.translate(documents, asked.source_lang or AUTO, asked.target_lang)
-        note_all(request, found, asked.text)
-        return await asyncio.to_thread(answer, documents, found)
+        async with service.in_time():
+            documents = await service.readers.read("html" if asked.tag_handling else "text", asked.text)
+            found = await interpreter.translate(documents, asked.source_lang or AUTO, asked.target_lang)
+            note_all(request, found, asked.text)
+            texts = await service.readers.write(documents, [one.answers for one in found])
+        return answer(texts, found)
 
     @routes.get("/languages")
     async def languages(type: Literal["source", "target"] = "source") -> list[Language]:
@@ -94,10 +91,10 @@ def router(service: Service, settings: Settings) -> APIRouter:
     return routes
 
 
-def answer(documents: Sequence[Written], found: Sequence[Found]) -> Translations:
-    pairs = zip(documents, found, strict=True)
-    texts = [(code(one.source.language), document.rendered(one.answers)) for document, one in pairs]
-    return Translations(translations=[One(detected_source_language=source, text=text) for source, text in texts])
+def answer(texts: Sequence[str], found: Sequence[Found]) -> Translations:
+    sources = [code(one.source.language) for one in found]
+    pairs = zip(sources, texts, strict=True)
+    return Translations(translations=[One(detected_source_language=source, text=text) for source, text in pairs])
 
 
 def code(language: str) -> str:

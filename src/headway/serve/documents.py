@@ -7,7 +7,6 @@ from pathlib import PurePath
 from typing import Protocol, runtime_checkable
 
 from headway.serve.docx import Docx
-from headway.serve.language_routing import Readable
 from headway.serve.markup import Markup
 from headway.serve.plain_text import Prose
 from headway.serve.problems import Problem
@@ -15,6 +14,18 @@ from headway.serve.subtitles import Subtitles
 from headway.serve.tagged_sentence import Translated
 
 MOST_CHARACTERS = 1_000_000  # to translate, in one file
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """What is to be translated."""
+
+    @property
+    def texts(self) -> list[str]: ...
+    @property
+    def aligned(self) -> bool:
+        """Does it need to know which word came from which?"""
+        ...
 
 
 @runtime_checkable

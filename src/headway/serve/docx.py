@@ -16,12 +16,13 @@ from headway.serve.problems import Problem
 from headway.serve.projection import Node, Projection
 from headway.serve.tagged_sentence import Translated
 
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # all that the standard allows
 MOST_ENTRIES = 2000  # files in the archive
 MOST_BYTES = 50_000_000  # of all of them, unpacked
 MOST_XML = 10_000_000  # bytes of those that hold text
 LARGEST_RATIO = 200  # unpacked bytes for one packed byte
 MOST_NODES = 100  # changes of formatting in a paragraph that follow their words; with more they are given up
-LONGEST = 20_000  # characters of such a paragraph
+LONGEST = 20_000  # characters of such a paragraph, and bytes of the formatting that is repeated between them
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
@@ -51,12 +52,12 @@ class Stretch:
 
     def nodes(self, ground: int) -> list[Node]:
         """The runs that look different from the ground, by their numbers."""
-        found, at = [], 0
+        found, at, usual = [], 0, style_of(self.runs[ground])
         for index, piece in enumerate(self.pieces):
-            if piece.strip() and style_of(self.runs[index]) != style_of(self.runs[ground]):
+            if piece.strip() and style_of(self.runs[index]) != usual:
                 found.append(Node(str(index), "", at, at + len(piece)))
             at += len(piece)
-        return found if len(found) <= MOST_NODES and len(self.text) <= LONGEST else []
+        return found if len(found) <= MOST_NODES and max(len(self.text), len(usual)) <= LONGEST else []
 
     def write(self, placed: list[tuple[int, int, int]], ground: int, text: str) -> None:
         """New runs in place of the old ones."""
@@ -133,6 +134,8 @@ def entries(data: bytes) -> dict[str, bytes]:
 
 def check(infos: list[zipfile.ZipInfo], packed: int) -> None:
     """Before anything is unpacked. `read` never gives more than the archive's list says."""
+    if any(info.compress_type not in COMPRESSIONS for info in infos):
+        raise Problem(400, "the file is not a Word document: it is compressed in another way")
     size = sum(info.file_size for info in infos)
     if len(infos) > MOST_ENTRIES or size > min(MOST_BYTES, max(LARGEST_RATIO * packed, 1 << 20)):
         raise Problem(413, "the file unpacks to more than a document of its size can hold")
@@ -154,7 +157,8 @@ def stretches(tree: Any) -> Iterator[Stretch]:
 
 
 def text_of(run: Any) -> str:
-    return "".join(inner.text or "" for inner in run.iter(f"{W}t"))
+    """The words of a run, also those behind an entity or a remark; what an entity stands for is never looked up."""
+    return "".join((t.text or "") + "".join(inner.tail or "" for inner in t) for t in run.iter(f"{W}t"))
 
 
 def style_of(run: Any) -> bytes:

@@ -13,7 +13,7 @@ from pydantic_core.core_schema import CoreSchema, is_instance_schema
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 
-from headway.serve.problems import Problem, parse_json
+from headway.serve.problems import NO_ROOM, Problem, parse_json
 
 MOST_FIELDS = 200  # of a form
 
@@ -65,6 +65,8 @@ async def in_parts(request: Request) -> dict[str, Any]:
                 name: lf(value) if isinstance(value, str) else Upload(value.filename or "", await value.read())
                 for name, value in form.items()
             }
+    except OSError:  # a large file waits on the disk
+        raise Problem(507, NO_ROOM, 60) from None
     except (HTTPException, MultiPartException, ValueError, KeyError, AssertionError):
         raise Problem(400, "Invalid request: the form cannot be read") from None
 

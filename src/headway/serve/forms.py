@@ -42,6 +42,15 @@ class Suggestion(BaseModel):
     s: str
     source: Code
     target: Code
+    api_key: str | None = None
+
+
+class PageForm(BaseModel):
+    """What the page sends where scripts are off."""
+
+    q: str = ""
+    model: str = Field("", max_length=64)
+    api_key: str | None = None
 
 
 class Detected(BaseModel):
@@ -83,7 +92,7 @@ class Page(BaseModel):
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Error} for status in (400, 401, 403, 404, 408, 413, 429, 500, 503)
+    status: {"model": Error} for status in (400, 401, 403, 404, 408, 413, 429, 500, 503, 507)
 }
 
 

@@ -1,8 +1,9 @@
-"""What every request passes: its key, the size and speed of its body, and whether its client is still there."""
+"""What every request passes: server name, number of requests, key, size and speed of its body; and its end."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -10,14 +11,18 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from headway.serve.crowd import PROBES, Crowd, client_of
+from headway.serve.hosts import Hosts
 from headway.serve.keys import Keys, in_header
 from headway.serve.problems import Problem, rendered
 from headway.serve.settings import Limits
 
-OPEN = ("", "/", "/health", "/ready", "/languages", "/frontend/settings")  # need no key
+OPEN = ("", "/", "/health", "/ready", "/languages", "/frontend/settings")  # need no key, if they are only read
 OPEN_FOLDERS = ("/page/", "/download_file/")  # the second under names that nobody can guess
-KEY_IN_BODY = ("/translate", "/detect", "/translate_file", "/suggest")  # LibreTranslate's: the route reads the key
+KEY_IN_BODY = ("/", "/translate", "/detect", "/translate_file", "/suggest")  # LibreTranslate's: the route reads the key
 FILE_ROUTES = ("/translate_file", "/v2/document")  # may bring more bytes
+READING = ("GET", "HEAD", "OPTIONS")
+CLOSING = (400, 408, 413, 431)  # the rest of such a request is not read
 SWALLOWED = 8  # times the limit: what is read and thrown away of a body that is too large, so that its sender hears us
 MOST_FIELDS = 100  # of a query
 
@@ -25,7 +30,13 @@ MOST_FIELDS = 100  # of a query
 def admit(request: Request, keys: Keys, shown: str | None) -> None:
     """For routes whose key comes in the body: Problem unless a key was accepted already or this one is valid."""
     if not getattr(request.state, "admitted", False):
-        keys.check(shown)
+        hold_key(request.scope, keys.check(shown))
+
+
+def hold_key(scope: Scope, key: str) -> None:
+    """Count the request for its key, until it is answered."""
+    if key:
+        scope["state"]["held"].enter_context(scope["state"]["crowd"].showing(key))
 
 
 def in_query(query: bytes) -> str | None:
@@ -38,41 +49,51 @@ def in_query(query: bytes) -> str | None:
 class Guard:
     """Around the whole application."""
 
-    def __init__(self, app: ASGIApp, keys: Keys, limits: Limits, prefix: str = "") -> None:
-        self.app, self.keys, self.limits, self.prefix = app, keys, limits, prefix
+    def __init__(self, app: ASGIApp, keys: Keys, crowd: Crowd, hosts: Hosts, limits: Limits, prefix: str = "") -> None:
+        self.app, self.keys, self.crowd, self.hosts = app, keys, crowd, hosts
+        self.limits, self.prefix = limits, prefix
         self.buffered = 0  # bytes of bodies that are here but not whole
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(self.prefix)
-        try:
-            self.check_size(scope)
-            scope.setdefault("state", {})["admitted"] = self.admitted(scope, path)
-            body = await self.body(receive, path)
-        except Problem as problem:
-            answer = rendered(problem, path)
-            if problem.status in (408, 413, 431):
-                answer.headers["Connection"] = "close"
-            await answer(scope, receive, send)
-            return
-        if body is not None:
-            await self.attended(scope, body, receive, send)
+        with ExitStack() as held:
+            scope.setdefault("state", {}).update(held=held, crowd=self.crowd)
+            try:
+                self.check_form(scope)
+                if path not in PROBES:
+                    held.enter_context(self.crowd.asking(client_of((scope["client"] or ("",))[0])))
+                scope["state"]["admitted"] = self.admitted(scope, path)
+                body = await self.body(receive, path)
+            except Problem as problem:
+                answer = rendered(problem, path)
+                if problem.status in CLOSING:
+                    answer.headers["Connection"] = "close"
+                await answer(scope, receive, send)
+                return
+            if body is not None:
+                await self.attended(scope, body, receive, send)
 
-    def check_size(self, scope: Scope) -> None:
-        """The HTTP parser limits only headers that come in pieces."""
+    def check_form(self, scope: Scope) -> None:
+        """The HTTP parser limits only headers that come in pieces, and believes one of two lengths."""
         size = len(scope["path"]) + len(scope["query_string"])
         if size + sum(len(name) + len(value) for name, value in scope["headers"]) > self.limits.header:
             raise Problem(431, f"the address and the headers have more than {self.limits.header:,} bytes")
+        headers = Headers(scope=scope)
+        if "content-length" in headers and "transfer-encoding" in headers:
+            raise Problem(400, "Invalid request: it gives its length both by Content-Length and by Transfer-Encoding")
+        self.hosts.check(headers.get("host"))
 
     # ------------------------------------------------------------ key
 
     def admitted(self, scope: Scope, path: str) -> bool:
         """Whether a key was accepted, or none is needed; False where the route has to look for it."""
-        if not self.keys.required or path in OPEN or path.startswith(OPEN_FOLDERS):
+        is_read = scope["method"] in READING or path == "/languages"  # LibreTranslate's clients post to it
+        if not self.keys.required or (is_read and (path in OPEN or path.startswith(OPEN_FOLDERS))):
             return True
         shown = in_header(Headers(scope=scope).get("authorization")) or in_query(scope["query_string"])
         if shown is None and path in KEY_IN_BODY and scope["method"] == "POST":
             return False
-        self.keys.check(shown)
+        hold_key(scope, self.keys.check(shown))
         return True
 
     # ------------------------------------------------------------ body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -175,10 +175,9 @@ def cuts(text: str, nodes: list[tuple[Node, int]], preformatted: bool) -> list[i
             found.append(at + len(sentence))
             at += len(sentence) + len(gap)
     ends = sorted({place for place in found if 0 < place < len(text)})
-    for node, _ in nodes:  # few of them are in the way: most sentences hold whole elements
-        if node.start < node.end:
-            ends[bisect_right(ends, node.start) : bisect_left(ends, node.end)] = []
-    return [*ends, len(text)]
+    holders = [node for node, _ in nodes if node.start < node.end]  # side by side, in order
+    starts = [node.start for node in holders]
+    return [*(end for end in ends if not (at := bisect_left(starts, end)) or holders[at - 1].end <= end), len(text)]
 
 
 def local(node: Node, text: str, start: int) -> Node:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 from starlette.requests import Request
 
-from headway.serve.detection import Detector, Guess
+from headway.serve.detection import Guess
+from headway.serve.documents import Readable
 from headway.serve.middleware import note
 from headway.serve.pivot_routing import Languages, Way, joined
 from headway.serve.problems import Problem
@@ -19,18 +18,6 @@ from headway.serve.service import Answer, Service
 AUTO = "auto"
 FEW_CHARACTERS = 2000  # of a file that are translated at a time: others get their turn in between
 TRIES = 60  # for such a part, when the server is busy
-
-
-@runtime_checkable
-class Readable(Protocol):
-    """What is to be translated."""
-
-    @property
-    def texts(self) -> list[str]: ...
-    @property
-    def aligned(self) -> bool:
-        """Does it need to know which word came from which?"""
-        ...
 
 
 @dataclass(frozen=True)
@@ -52,14 +39,10 @@ class Interpreter:
     def languages(self) -> Languages:
         return Languages(self.service.pairs)
 
-    @cached_property
-    def detector(self) -> Detector:
-        return Detector(self.languages.all)
-
     async def detect(self, texts: Sequence[str]) -> list[list[Guess]]:
         if not self.languages.all:
             raise Problem(400, "no model here translates; see /v1/models")
-        return await asyncio.to_thread(lambda: [self.detector.guesses(text) for text in texts])
+        return await self.service.readers.guesses(self.languages.all, texts)
 
     async def translate(
         self, documents: Sequence[Readable], source: str, target: str, alternatives: int = 0
@@ -92,7 +75,7 @@ class Interpreter:
             return [Guess(self.languages.named(source), 100.0)] * len(documents)
         among = [*self.languages.sources(target), target]
         samples = ["\n".join(document.texts) for document in documents]
-        return await asyncio.to_thread(lambda: [self.detector.source(sample, among) for sample in samples])
+        return await self.service.readers.source(self.languages.all, samples, among)
 
     async def answers(
         self, documents: Sequence[Readable], source: str, target: str, alternatives: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse
 
-from headway.serve.documents import FORMATS, Written, open_document, suffix_of
+from headway.serve.documents import FORMATS, suffix_of
 from headway.serve.fields import check_texts, checked, fields
 from headway.serve.forms import (
     FORM_KINDS,
@@ -29,15 +28,13 @@ from headway.serve.forms import (
 from headway.serve.guard import admit
 from headway.serve.language_routing import Found, Interpreter, note_all
 from headway.serve.languages import name, shown
-from headway.serve.markup import Markup
-from headway.serve.plain_text import Prose
 from headway.serve.problems import Problem
+from headway.serve.reading import Opened
 from headway.serve.result_files import Shelf
 from headway.serve.service import Answer, Service
 from headway.serve.settings import Settings
 
 TIMEOUT = 500  # milliseconds that a page waits after the last key was struck
-KINDS = {"text": Prose, "html": Markup}
 
 
 def router(service: Service, settings: Settings) -> APIRouter:
@@ -54,11 +51,13 @@ def router(service: Service, settings: Settings) -> APIRouter:
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
         check_texts(texts, limits.text, limits.texts)
         service.check("alternatives", asked.alternatives, 0, limits.alternatives)
-        documents = await asyncio.to_thread(lambda: [KINDS[asked.format](text) for text in texts])
         wanted = asked.alternatives if asked.format == "text" else 0
-        found = await interpreter.translate(documents, asked.source, asked.target, wanted)
-        note_all(request, found, texts)
-        return await asyncio.to_thread(answer, asked, documents, found)
+        async with service.in_time():
+            documents = await service.readers.read(asked.format, texts)
+            found = await interpreter.translate(documents, asked.source, asked.target, wanted)
+            note_all(request, found, texts)
+            done = await written(service, documents, found, asked.alternatives)
+        return answer(asked, done, found)
 
     @routes.get("/detect", include_in_schema=False)
     @routes.post("/detect", openapi_extra=body(Detecting, *FORM_KINDS))
@@ -104,8 +103,9 @@ def about(service: Service, interpreter: Interpreter) -> APIRouter:
         )
 
     @routes.post("/suggest", openapi_extra=body(Suggestion, *FORM_KINDS))
-    async def suggest() -> None:
+    async def suggest(request: Request) -> None:
         """Suggestions are not taken."""
+        admit(request, service.keys, checked(Suggestion, await fields(request)).api_key)
         raise Problem(403, "Suggestions are disabled on this server.")
 
     return routes
@@ -120,10 +120,10 @@ def files(service: Service, interpreter: Interpreter) -> APIRouter:
         asked = checked(FileAsked, await fields(request))
         admit(request, service.keys, asked.api_key)
         suffix = suffix_of(asked.file.filename)
-        document = await asyncio.to_thread(open_document, suffix, asked.file.data)
+        document = await service.readers.read_file(suffix, asked.file.data)
         found = await interpreter.translate_file(document, asked.source, asked.target)
         note_all(request, [found], document.texts)
-        data = await asyncio.to_thread(document.packed, found.answers)
+        data = await service.readers.write_file(document, found.answers)
         title = f"{PurePath(asked.file.filename).stem}_{asked.target}{suffix}"
         return FileDone(translatedFileUrl=address(request, shelf.put(data, title, suffix)))
 
@@ -136,21 +136,25 @@ def files(service: Service, interpreter: Interpreter) -> APIRouter:
     return routes
 
 
-def answer(asked: Asked, documents: Sequence[Written], found: Sequence[Found]) -> Translated:
+async def written(
+    service: Service, documents: Sequence[Opened], found: Sequence[Found], alternatives: int
+) -> list[list[str]]:
+    """For each document its translation, then its alternatives: the k-th is made of the k-th of each text."""
+    ways = [one.answers for one in found]
+    ways += [[nth(answer, number) for answer in one.answers] for number in range(alternatives) for one in found]
+    texts = await service.readers.write([*documents] * (1 + alternatives), ways)
+    return [texts[number :: len(documents)] for number in range(len(documents))]
+
+
+def answer(asked: Asked, done: Sequence[Sequence[str]], found: Sequence[Found]) -> Translated:
     """One text gets one of everything; a list gets lists."""
-    texts = [document.rendered(one.answers) for document, one in zip(documents, found, strict=True)]
+    texts = [best for best, *_ in done]
     sources = [Detected(confidence=one.source.confidence, language=shown(one.source.language)) for one in found]
-    others = [alternatives(*one, asked.alternatives) for one in zip(documents, found, texts, strict=True)]
+    others = [[text for text in dict.fromkeys(more) if text.strip() and text != best] for best, *more in done]
     wanted = others if asked.alternatives else None
     if isinstance(asked.q, str):
         return Translated(translatedText=texts[0], detectedLanguage=sources[0], alternatives=wanted and wanted[0])
     return Translated(translatedText=texts, detectedLanguage=sources, alternatives=wanted)
-
-
-def alternatives(document: Written, found: Found, best: str, count: int) -> list[str]:
-    """The k-th alternative of a document is made of the k-th alternatives of its texts."""
-    others = [document.rendered([nth(one, number) for one in found.answers]) for number in range(count)]
-    return [text for text in dict.fromkeys(others) if text.strip() and text != best]
 
 
 def nth(one: Answer, number: int) -> Answer:

@@ -12,11 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headway.serve.logs import Log, place
+from headway.serve.logs import Log, Sparse, place
 from headway.serve.problems import Problem, rendered
 from headway.serve.prometheus import Measures
 
 CLIENT_LEFT = 499
+REFUSALS = (401, 403, 429, 503)  # a flood of these is counted, and written only in part
 POLICY = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
@@ -53,6 +54,7 @@ class Records:
 
     def __init__(self, app: ASGIApp, log: Log, measures: Measures, log_text: bool = False, prefix: str = "") -> None:
         self.app, self.log, self.measures, self.log_text, self.prefix = app, log, measures, log_text, prefix
+        self.refusals = Sparse(log, "more refused requests")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -89,7 +91,8 @@ class Records:
         self.measures.seconds.labels(route).observe(seconds)
         told = {name: state[name] for name in (*TOLD, *(["text"] if self.log_text else [])) if name in state}
         method = scope["method"] if scope["method"] in ("GET", "POST", "HEAD", "OPTIONS") else "other"
-        self.log.write(
+        self.refusals.settle()
+        (self.refusals if status in REFUSALS else self.log).write(
             "info",
             id=state["id"],
             method=method,

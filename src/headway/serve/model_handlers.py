@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from headway.data.glossary import Glossary
 from headway.devices import cores, one_thread
-from headway.search.logits_processors import Scores, Written
+from headway.engines.base import Engine
+from headway.search import Hypothesis, Search
+from headway.search.logits_processors import Scores, Shape, Written
 from headway.serve.channel import Message
+from headway.serve.fingerprint import open_same
 from headway.serve.model_info import facts
 from headway.tasks.base import Predictor
 from headway.tasks.predictors import TranslatorPredictor, open_model, translating
@@ -34,22 +39,42 @@ class Desk:
         threads = max(1, cores() // options["workers"])
         opener = translating(options["engine"], options["precision"])
         with one_thread():
-            self.models = {name: open_model(folder, options["device"], opener) for name, folder in folders.items()}
+            same = {
+                name: open_same(folder, lambda one: open_model(one, options["device"], opener))
+                for name, folder in folders.items()
+            }
+        self.models = {name: model for name, (model, _) in same.items()}
+        self.fingerprints = {name: found for name, (_, found) in same.items()}
         self.translators = {
             name: model.translator for name, model in self.models.items() if isinstance(model, TranslatorPredictor)
         }
         for translator in self.translators.values():
             translator.engine.workers = min(translator.engine.workers, threads)
+            translator.engine = Attended(translator.engine, self.check)
         torch.set_num_threads(threads)
         self.folders = folders
+        self.stopped: Stopped = lambda: False  # does nobody wait for the present message any more?
         self.acts = {"predict": self.predict, "trace": self.trace}
         self.translations = {"translate": self.translate, "stream": self.stream}
 
     def facts(self) -> list[Message]:
-        return [facts(name, self.folders[name], model) for name, model in self.models.items()]
+        told = [facts(name, self.folders[name], model) for name, model in self.models.items()]
+        return [{**one, "fingerprint": self.fingerprints[one["id"]]} for one in told]
 
     def answer(self, message: Message, stopped: Stopped) -> Any:
         act, name = message["act"], message["model"]
+        self.stopped = stopped
+        try:
+            return self.acted(act, name, message, stopped)
+        except StoppedError:
+            return [None for _ in message["texts"]]
+
+    def check(self) -> None:
+        """StoppedError when nobody waits any more."""
+        if self.stopped():
+            raise StoppedError
+
+    def acted(self, act: str, name: str, message: Message, stopped: Stopped) -> Any:
         if act in self.acts:
             return self.acts[act](self.models[name], message)
         return self.translations[act](self.translators[name], message, stopped)
@@ -92,7 +117,21 @@ class Desk:
             "edit": tuple(Edit(**one) for one in told["edit"]),
             "ablate": tuple(Head(**one) for one in told["ablate"]),
         }
-        return [trace(model, TraceRequest(**told | lists | changes))]
+        return [trace(model, TraceRequest(**told | lists | changes), self.check)]
+
+
+class Attended:
+    """An engine that begins no batch for which nobody waits."""
+
+    def __init__(self, engine: Engine, check: Callable[[], None]) -> None:
+        self.engine, self.check = engine, check
+        self.name, self.precision, self.workers = engine.name, engine.precision, engine.workers
+
+    def translate(
+        self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
+    ) -> list[list[Hypothesis]]:
+        self.check()
+        return self.engine.translate(source, search, shapes)
 
 
 class Watch:

@@ -41,6 +41,7 @@ class Offered:
     vocabulary: tuple[int, ...] = ()
     engine: str = ""
     precision: str = ""
+    fingerprint: str = ""  # hash of the model's files
 
 
 def model_ids(folders: Sequence[Path]) -> dict[str, Path]:

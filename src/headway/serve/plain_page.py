@@ -4,31 +4,41 @@ from __future__ import annotations
 
 from html import escape
 from importlib.resources import files
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from headway.serve.fields import fields
+from headway.serve.fields import check_texts, checked, fields
+from headway.serve.forms import FORM_KINDS, PageForm, body
+from headway.serve.forms import PROBLEMS as JSON_PROBLEMS
+from headway.serve.guard import admit
 from headway.serve.problems import Problem
-from headway.serve.service import Service
+from headway.serve.service import Service, whole
 
+PROBLEMS: dict[int | str, dict[str, Any]] = {  # on the page; as JSON where the request does not come so far
+    status: {**told, "content": {"text/html": {}}} for status, told in JSON_PROBLEMS.items()
+}
 TEXT, RESULT = "</textarea>", "</output>"  # each occurs once in the page
 
 
 def router(service: Service) -> APIRouter:
-    routes = APIRouter(include_in_schema=False)
+    routes = APIRouter(tags=["server"])
     page = (files("headway") / "serve" / "page" / "index.html").read_text(encoding="utf-8")
 
-    @routes.post("/")
+    @routes.post("/", response_class=HTMLResponse, responses=PROBLEMS, openapi_extra=body(PageForm, *FORM_KINDS))
     async def translate(request: Request) -> HTMLResponse:
-        asked = await fields(request)
-        text = str(asked.get("q", ""))
+        """The page with a translation in it, for browsers without scripts."""
+        text = ""
         try:
-            service.keys.check(asked.get("api_key"))
-            answer, status, headers = await said(service, str(asked.get("model", "")), text), 200, {}
+            asked = checked(PageForm, await fields(request))
+            text = asked.q
+            admit(request, service.keys, asked.api_key)
+            check_texts([text], service.limits.text, 1)
+            answer, status, headers = await said(service, asked.model, text), 200, {}
         except Problem as problem:
             answer, status, headers = problem.detail, problem.status, problem.headers
-        return HTMLResponse(filled(page, text, answer), status, headers)
+        return HTMLResponse(filled(page, whole(text), answer), status, headers)
 
     return routes
 

@@ -16,6 +16,7 @@ from headway.serve.process import Died, Worker
 from headway.serve.prometheus import Measures
 
 SILENCE = 30.0  # seconds after which a process that does not answer is taken for dead
+LINGER = 5.0  # seconds after which a process that goes on with work nobody wants is ended
 PAUSE = 1.0  # seconds before a process that could not be started is tried again
 
 Start = Callable[[], Awaitable[Worker]]
@@ -29,21 +30,40 @@ class Pool:
         self.workers, self.spares = workers, spares
         self.coming: deque[asyncio.Task[Worker]] = deque()  # loading, or loaded and waiting
         self.tending: list[asyncio.Task[None]] = []
+        self.ending: list[asyncio.Task[None]] = []  # of spares that are not needed any more
+        self.opening: asyncio.Task[list[Message]] | None = None
         self.alive = 0
+        self.failed = ""  # why the last process could not be started; empty when one could
+        self.since = time.monotonic()  # when the last process went
+        self.facts: list[Message] = []  # about the models that are served
+        self.adopted: Callable[[list[Message]], None] = lambda _: None  # told when these change
         self.number = 0  # of the last message
 
     async def open(self) -> list[Message]:
         """Start one process and learn what the models are; the others come while it works already."""
-        first = await self.start()
+        try:
+            first = await self.start()
+        except Died as died:
+            raise HeadwayError(f"the model process ended before it was ready: {died}") from None
+        self.facts, self.since = first.facts, time.monotonic()
         self.coming.append(asyncio.create_task(just(first)))
         self.coming += [asyncio.create_task(self.started()) for _ in range(self.workers - 1 + self.spares)]
         self.tending = [asyncio.create_task(self.tend()) for _ in range(self.workers)]
         return first.facts
 
+    async def ensure(self) -> None:
+        """Open it, when it is first needed. Several may ask for that at once."""
+        if self.opening is None or self.opening.done() and failed(self.opening):
+            self.opening = asyncio.create_task(self.open())
+        await asyncio.shield(self.opening)
+
     async def close(self) -> None:
+        if self.opening is not None:
+            self.opening.cancel()
+            await asyncio.gather(self.opening, return_exceptions=True)
         for task in (*self.tending, *self.coming):
             task.cancel()
-        await asyncio.gather(*self.tending, return_exceptions=True)
+        await asyncio.gather(*self.tending, *self.ending, return_exceptions=True)
         for spare in await asyncio.gather(*self.coming, return_exceptions=True):
             if not isinstance(spare, BaseException):
                 await spare.end()
@@ -52,15 +72,27 @@ class Pool:
     def ready(self) -> bool:
         return self.alive > 0
 
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be answered, or nothing: a process that is just being replaced is no trouble."""
+        if any(task.done() for task in self.tending):
+            return "a fault of the server: its model processes are not looked after"
+        if self.alive or not (self.failed or time.monotonic() > self.since + SILENCE):
+            return ""
+        return f"no model process is at work; {self.failed or 'the next one is still being loaded'}"
+
     # ------------------------------------------------------------ processes
 
     async def started(self) -> Worker:
-        """A process, however often it takes."""
+        """A process, however often it takes; the reason of each failure is kept and logged."""
         while True:
             try:
-                return await self.start()
-            except (Died, OSError, HeadwayError):
-                self.log.write("error", event="a model process could not be started")
+                worker = await self.start()
+                self.failed = ""
+                return worker
+            except (Died, OSError, HeadwayError) as error:
+                self.failed = f"a new one could not be started: {error}"
+                self.log.write("error", event="a model process could not be started", reason=str(error))
                 await asyncio.sleep(PAUSE)
 
     async def next(self) -> Worker:
@@ -79,15 +111,34 @@ class Pool:
             worker = await self.next()
             self.alive += 1
             try:
-                while True:
+                self.adopt(worker)
+                while worker.facts == self.facts:
                     await self.turn(worker)
+                self.coming += [asyncio.create_task(self.started())] if self.spares else []
             except Died:
                 self.measures.restarts.inc()
                 self.log.write("warning", event="a model process died; another takes its place")
                 self.coming += [asyncio.create_task(self.started())] if self.spares else []
             finally:
                 self.alive -= 1
+                self.since = time.monotonic()
                 await worker.end()
+
+    def adopt(self, worker: Worker) -> None:
+        """A process that was started after a model was exchanged on disk knows the newer one.
+
+        From now on that is the one that is served and described: older processes go, each after its batch.
+        """
+        if worker.facts == self.facts:
+            return
+        self.log.write("warning", event="a model was exchanged on disk; the new one is served from now on")
+        self.facts = worker.facts
+        self.adopted(worker.facts)
+        for spare in self.coming:
+            spare.cancel()
+            self.ending.append(asyncio.create_task(discard(spare)))
+        self.ending = [task for task in self.ending if not task.done()]
+        self.coming = deque(asyncio.create_task(self.started()) for _ in range(self.spares))
 
     # ------------------------------------------------------------ batches
 
@@ -98,6 +149,8 @@ class Pool:
         some.cancel()
         if worker.gone.done():
             raise Died
+        if worker.facts != self.facts:
+            return
         batch = self.waiting.take()
         if batch is None:
             return
@@ -110,7 +163,7 @@ class Pool:
         self.settle(batch, answer, time.monotonic() - begun)
 
     async def asked(self, worker: Worker, batch: Batch) -> Message:
-        """A batch that everybody has left is called off."""
+        """A batch that everybody has left is called off; a process that goes on regardless is ended."""
         self.number += 1
         number = self.number
         asking = asyncio.create_task(worker.ask(batch.message(number), batch.heard))
@@ -120,6 +173,8 @@ class Pool:
                 await asyncio.wait({asking, left}, return_when=asyncio.FIRST_COMPLETED)
                 if not asking.done():
                     worker.stop(number)
+                    async with asyncio.timeout(LINGER):
+                        return await asking
                 return await asking
         except TimeoutError:
             raise Died from None
@@ -136,6 +191,16 @@ class Pool:
         else:
             self.log.write("error", event="a model process failed", fault=answer["fault"])
             self.waiting.died(batch)
+
+
+async def discard(spare: asyncio.Task[Worker]) -> None:
+    (found,) = await asyncio.gather(spare, return_exceptions=True)
+    if not isinstance(found, BaseException):
+        await found.end()
+
+
+def failed(task: asyncio.Task[list[Message]]) -> bool:
+    return task.cancelled() or task.exception() is not None
 
 
 async def just(worker: Worker) -> Worker:

@@ -9,7 +9,10 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from headway.serve.logs import printable
+
 DEEPEST_JSON = 32  # brackets within brackets
+NO_ROOM = "the server has no room for a file now; come back later"
 
 
 class Problem(Exception):
@@ -17,12 +20,16 @@ class Problem(Exception):
 
     def __init__(self, status: int, detail: str, retry_after: int | None = None) -> None:
         super().__init__(detail)
-        self.status, self.detail, self.retry_after = status, detail, retry_after
+        self.status, self.detail, self.retry_after = status, printable(detail), retry_after
 
     @property
     def headers(self) -> dict[str, str]:
         headers = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
         return headers | ({"WWW-Authenticate": "Bearer"} if self.status == HTTPStatus.UNAUTHORIZED else {})
+
+
+def too_late(seconds: float, wait: int = 1) -> Problem:
+    return Problem(429, f"not done within {seconds:g} seconds; send less or come later", wait)
 
 
 class ProblemDocument(JSONResponse):

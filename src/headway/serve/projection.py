@@ -56,15 +56,23 @@ def units(text: str) -> list[Unit]:
 def origins(source: list[Unit], target: list[Unit], links: Links) -> list[int]:
     """For each unit of the translation the number of the source's unit it came from."""
     from_word = {to: origin for origin, to in links}
-    believed = len(from_word) == _words(target) and max(from_word.values(), default=0) < _words(source)
+    believed = from_word.keys() == set(range(_words(target))) and max(from_word.values(), default=0) < _words(source)
     if not believed:  # no links, or of words cut in another way: then what is in the middle stays in the middle
         return _in_step(range(len(source)), source, range(len(target)), target)
     found = [0] * len(target)
+    in_source, in_target = _by_word(source), _by_word(target)
     for to, origin in from_word.items():
-        there = [i for i, unit in enumerate(target) if unit.word == to]
-        here = [i for i, unit in enumerate(source) if unit.word == origin]
-        for index, unit in zip(there, _in_step(here, source, there, target), strict=True):
+        there = in_target[to]
+        for index, unit in zip(there, _in_step(in_source[origin], source, there, target), strict=True):
             found[index] = unit
+    return found
+
+
+def _by_word(text: list[Unit]) -> list[list[int]]:
+    """For each word the numbers of its units."""
+    found: list[list[int]] = [[] for _ in range(_words(text))]
+    for index, unit in enumerate(text):
+        found[unit.word].append(index)
     return found
 
 

@@ -24,6 +24,10 @@ class Measures:
             "headway_batch_texts", "texts that went through a model together", buckets=TEXTS, registry=self.registry
         )
         self.restarts = Counter("headway_restarts", "model processes that died", registry=self.registry)
+        self.dropped = Gauge(
+            "headway_log_dropped", "records of the log that could not be written", registry=self.registry
+        )
+        self.processes = Gauge("headway_processes", "model processes at work", registry=self.registry)
         self.waiting = Gauge("headway_waiting_work", "pieces times beam in the queue", registry=self.registry)
 
     def text(self) -> bytes:

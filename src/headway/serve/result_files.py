@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import secrets
-import shutil
-import tempfile
 import time
 import weakref
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from headway.serve.problems import Problem
+from headway.serve.problems import NO_ROOM, Problem
+from headway.storage import temporary
 
 KEPT = 1800.0  # seconds
 MOST_BYTES = 200_000_000  # of all files together; the oldest give way
@@ -36,18 +35,29 @@ class Shelf:
     @cached_property
     def folder(self) -> Path:
         """Made when it is first needed, only for us, and gone when we are."""
-        folder = Path(tempfile.mkdtemp(prefix="headway-"))
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        return folder
+        owned = temporary.Folder("files")
+        weakref.finalize(self, owned.remove)
+        return owned.path
 
     def put(self, data: bytes, title: str, suffix: str) -> str:
-        """Keep a file; the name to fetch it by."""
+        """Keep a file; the name to fetch it by. Problem 507 if there is no room for it."""
         self.tidy(len(data))
         name = f"{secrets.token_hex(16)}{suffix}"
-        path = self.folder / name
-        path.write_bytes(data)
+        try:
+            path = self.folder / name
+            self.write(path, data)
+        except OSError:
+            raise Problem(507, NO_ROOM, 60) from None
         self.files[name] = Kept(path, safe_title(title), len(data), time.monotonic() + self.kept)
         return name
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Half a file must not stay where there is no room for a whole one."""
+        try:
+            path.write_bytes(data)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
 
     def get(self, name: str) -> Kept:
         self.tidy(0)

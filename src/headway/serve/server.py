@@ -13,51 +13,18 @@ from functools import partial
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from headway.errors import UsageError
 from headway.serve.app import create
-from headway.serve.logs import listen_to_libraries
+from headway.serve.connections import CarefulProtocol
+from headway.serve.logs import Log, Printed, Sparse, listen_to_libraries, standard_error
 from headway.serve.service import Service
 from headway.serve.settings import Settings
 
 KEEP_ALIVE = 20  # seconds a connection may be idle between requests
-MOST_CONNECTIONS = 2000
+OTHER_FILES = 100  # that a server may have open besides connections
 BACKLOG = 1024  # connections that wait to be accepted
 STOPS = (signal.SIGINT, signal.SIGTERM)
-
-
-class PatientProtocol(H11Protocol):
-    """A connection whose headers must come within so many seconds, at its beginning and for each request."""
-
-    def __init__(self, *args: Any, patience: float, **named: Any) -> None:
-        super().__init__(*args, **named)
-        self.patience = patience
-        self.timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self.watch()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self.watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.unwatch()
-        super().connection_lost(exc)
-
-    def watch(self) -> None:
-        """More bytes do not reset the clock; only a whole header stops it."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.unwatch()
-        elif self.timer is None:
-            self.timer = self.loop.call_later(self.patience, self.timeout_keep_alive_handler)
-
-    def unwatch(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
 
 
 class Server(uvicorn.Server):
@@ -88,8 +55,15 @@ def run(settings: Settings) -> None:
 
 
 async def serve(settings: Settings, listener: socket.socket) -> None:
-    service = Service(settings)
-    listen_to_libraries(service.log)
+    allow_files(2 * settings.limits.connections + OTHER_FILES)  # those that are being refused count, too
+    with contextlib.closing(standard_error()) as sink:
+        service = Service(settings, log=Log(sink))
+        listen_to_libraries(service.log)
+        with contextlib.redirect_stderr(Printed(service.log)):
+            await serve_models(service, settings, listener)
+
+
+async def serve_models(service: Service, settings: Settings, listener: socket.socket) -> None:
     async with service.opened():
         host, port = listener.getsockname()[:2]
         where = f"[{host}]" if ":" in host else host
@@ -102,13 +76,35 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
         await server_of(service, settings).serve([listener])
 
 
+def allow_files(needed: int) -> None:
+    """Let this process open so many files, as far as the system allows it."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+
+
 def server_of(service: Service, settings: Settings) -> Server:
+    refusals = Sparse(service.log, "more refused requests")
+
+    def refused() -> None:
+        service.measures.requests.labels("none", 429).inc()
+        refusals.write("info", event="a client asks for too much at once", status=429)
+
+    protocol = partial(
+        CarefulProtocol,
+        patience=settings.limits.receive, prefix=settings.url_prefix, crowd=service.crowd, refused=refused,
+    )  # fmt: skip
     config = uvicorn.Config(
         create(service, settings),
-        http=partial(PatientProtocol, patience=settings.limits.receive),  # pyright: ignore[reportArgumentType]
+        http=protocol,  # pyright: ignore[reportArgumentType]
         ws="none", lifespan="off", log_config=None, access_log=False, server_header=False, proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=math.ceil(settings.limits.deadline) + 1,
-        h11_max_incomplete_event_size=settings.limits.header, limit_concurrency=MOST_CONNECTIONS, backlog=BACKLOG,
+        h11_max_incomplete_event_size=settings.limits.header, backlog=BACKLOG,
     )  # fmt: skip
     return Server(config, lambda: setattr(service, "draining", True))
 

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
+from headway.errors import HeadwayError
 from headway.serve.batching import Heard, Job, Kind, Waiting, unheard
 from headway.serve.channel import Message
+from headway.serve.crowd import Crowd
 from headway.serve.keys import Keys
 from headway.serve.logs import Log
 from headway.serve.models import Offered, Pair, model_ids, offered
 from headway.serve.pool import Pool, Start
-from headway.serve.problems import Problem
-from headway.serve.process import ModelProcess
+from headway.serve.problems import Problem, too_late
+from headway.serve.process import Died, ModelProcess
 from headway.serve.prometheus import Measures
+from headway.serve.reading import Readers, StartReading, start_reading
 from headway.serve.settings import Settings
 
 PREDICT_WEIGHT = 5  # what a piece costs at most: models that write search, too
 TRACE_WEIGHT = 100  # what a piece costs when it is looked at from all sides
+TRACER_NICENESS = 5  # of the process that makes traces: translations come first
 
 
 @dataclass(frozen=True)
@@ -55,37 +60,65 @@ class Predicted:
 class Service:
     """The models, and the queue in front of them."""
 
-    def __init__(self, settings: Settings, start: Start | None = None, log: Log | None = None) -> None:
+    def __init__(
+        self, settings: Settings, start: Start | None = None, log: Log | None = None, read: StartReading = start_reading
+    ) -> None:
         self.settings, self.limits = settings, settings.limits
         self.keys = Keys.read(settings.key_file) if settings.key_file else Keys()
         self.folders = model_ids(settings.folders)
-        self.log, self.measures = log or Log(), Measures()
+        self.crowd = Crowd(self.limits)
+        self.log, self.measures = log or Log(sys.stderr), Measures()
+        self.measures.dropped.set_function(lambda: self.log.dropped)
         self.waiting = Waiting(self.limits, settings.workers)
         self.measures.waiting.set_function(lambda: self.waiting.work)
         self.pool = Pool(start or self.start, self.waiting, settings.workers, settings.spares, self.log, self.measures)
+        self.measures.processes.set_function(lambda: self.pool.alive)
+        self.pool.adopted = self.describe
+        self.tracing = Waiting(replace(self.limits, deadline=self.limits.trace_deadline))
+        self.tracer = Pool(start or self.start_tracer, self.tracing, 1, 0, self.log, self.measures)
+        self.readers = Readers(read, self.limits, self.log)
         self.models: dict[str, Offered] = {}  # by id
         self.pairs: list[Pair] = []  # of all models, in the order of the folders
         self.draining = False
         self.serial = count(1)
 
-    async def start(self) -> ModelProcess:
+    async def start_tracer(self) -> ModelProcess:
+        """Traces have a process of their own, which makes way for translations."""
+        return await self.start(TRACER_NICENESS)
+
+    async def start(self, niceness: int = 0) -> ModelProcess:
         names = ("device", "engine", "precision", "workers")
-        options = {name: getattr(self.settings, name) for name in names}
-        return await ModelProcess.start({name: str(folder) for name, folder in self.folders.items()}, options)
+        options = {name: getattr(self.settings, name) for name in names} | {"niceness": niceness}
+        folders = {name: str(folder) for name, folder in self.folders.items()}
+        return await ModelProcess.start(folders, options, self.log)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Service]:
         """With its models loaded; UsageError if one of them cannot be."""
         try:
-            self.models = {facts["id"]: offered(facts) for facts in await self.pool.open()}
-            self.pairs = [pair for model in self.models.values() for pair in model.pairs]
+            self.describe(await self.pool.open())
+            await self.readers.open()
             yield self
         finally:
-            await self.pool.close()
+            for each in (self.readers, self.tracer, self.pool):
+                await each.close()
+
+    def describe(self, facts: Sequence[Message]) -> None:
+        """Offer the models of which a model process has told."""
+        self.models = {one["id"]: offered(one) for one in facts}
+        self.pairs = [pair for model in self.models.values() for pair in model.pairs]
 
     @property
     def ready(self) -> bool:
         return self.pool.ready and not self.draining
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be answered, without the places where models lie; empty if all is well."""
+        reason = self.pool.trouble
+        for name, folder in self.folders.items():
+            reason = reason.replace(str(folder.resolve()), name).replace(str(folder), name)
+        return reason
 
     # ------------------------------------------------------------ what is there
 
@@ -168,27 +201,51 @@ class Service:
 
     async def trace(self, request: Message, pair: Pair) -> Message:
         """All that can be seen of one text's way through the model."""
+        if not self.settings.traces:
+            raise Problem(403, "this server shows no traces")
         self.check_texts([request["q"]])
         kind = Kind("trace", pair.model, weight=TRACE_WEIGHT, serial=next(self.serial))
-        found = await self.done(kind, [whole(request["q"])], {"request": {**request, "target": pair.to}})
-        return found[0]
+        more = {"request": {**request, "target": pair.to}}
+        async with self.in_time(self.limits.trace_deadline):
+            await self.tracer_at_work()
+            return (await self.done(kind, [whole(request["q"])], more, waiting=self.tracing))[0]
 
-    async def done(self, kind: Kind, texts: list[str], more: Message, heard: Heard = unheard) -> list[Any]:
-        """Through the queue and a model process, before the deadline."""
-        answers: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        job = Job(kind, texts, answers, more, heard)
-        self.waiting.add(job)
+    async def tracer_at_work(self) -> None:
+        """The process for traces is started by the first of them."""
         try:
-            async with asyncio.timeout(self.limits.deadline):
+            await self.tracer.ensure()
+        except (Died, OSError, HeadwayError):
+            self.log.write("error", event="the process for traces could not be started")
+            raise Problem(503, "the process for traces cannot be started; come back later", 5) from None
+
+    @asynccontextmanager
+    async def in_time(self, seconds: float | None = None) -> AsyncIterator[None]:
+        """What takes longer is stopped, with a Problem 429. Without `seconds` the deadline of a request counts."""
+        seconds = self.limits.deadline if seconds is None else seconds
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise too_late(seconds) from None
+
+    async def done(
+        self, kind: Kind, texts: list[str], more: Message, heard: Heard = unheard, waiting: Waiting | None = None
+    ) -> list[Any]:
+        """Through a queue, the usual one if no other is given, and a model process, before the deadline."""
+        waiting = waiting or self.waiting
+        answers: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        if trouble := self.trouble:
+            raise Problem(503, trouble, 5)
+        job = Job(kind, texts, answers, more, heard)
+        waiting.add(job)
+        try:
+            async with asyncio.timeout(waiting.limits.deadline):
                 return await answers
         except TimeoutError:
-            wait = self.waiting.patience()
-            raise Problem(
-                429, f"not done within {self.limits.deadline:g} seconds; send less or come later", wait
-            ) from None
+            raise too_late(waiting.limits.deadline, waiting.patience()) from None
         finally:
             answers.cancel()
-            self.waiting.drop(job)
+            waiting.drop(job)
 
     # ------------------------------------------------------------ limits
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from html import unescape
 
@@ -63,16 +64,16 @@ class Subtitles:
 
 def wrapped(text: str, count: int) -> list[str]:
     """On at most so many lines, about equally long."""
-    words = _WORD.findall(text)
+    words = deque(_WORD.findall(text))
     lines: list[str] = []
     left = sum(map(len, words)) + len(words)
     while words:
         wanted = left / max(count - len(lines), 1)
-        line = [words.pop(0)]
-        while words and len(" ".join(line)) + len(words[0]) / 2 < wanted and len(lines) < count:
-            line.append(words.pop(0))
-        if len(lines) == count - 1:
-            line, words = [*line, *words], []
+        line = [words.popleft()]
+        length = len(line[0])
+        while words and (length + len(words[0]) / 2 < wanted or len(lines) == count - 1):
+            length += 1 + len(words[0])
+            line.append(words.popleft())
         lines.append(" ".join(line))
-        left -= len(lines[-1]) + 1
+        left -= length + 1
     return lines or [text]

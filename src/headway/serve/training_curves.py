@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
+from headway.serve.problems import DEEPEST_JSON, too_deep
+
+_PLACE = re.compile(r"(?<![\w.~/\\<>-])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\<>]+[/\\])+(?=[^\s/\\])")  # folders of a file
 LARGEST = 8 << 20  # bytes that are read
 MOST = 1000  # events of one kind
 
@@ -27,12 +32,28 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def parsed(line: bytes) -> dict[str, Any] | None:
-    """None for a line that was cut."""
+    """None for a line that was cut, or that nobody could read."""
     try:
-        event = json.loads(line)
-    except ValueError:
+        event = json.loads(line, parse_constant=lambda _: None, parse_float=finite)
+        if not isinstance(event, dict) or not isinstance(event.get("event"), str) or too_deep(event, DEEPEST_JSON):
+            return None
+        json.dumps(event, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
         return None
-    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
+    return without_places(event)
+
+
+def finite(text: str) -> float | None:
+    return number if math.isfinite(number := float(text)) else None
+
+
+def without_places(value: Any) -> Any:
+    """The same, with the names of files and folders but not where they lie."""
+    if isinstance(value, dict):
+        return {without_places(name): without_places(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [without_places(inner) for inner in value]
+    return _PLACE.sub("", value) if isinstance(value, str) else value
 
 
 def thinned(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A model process: opens all models, then answers one message after another: python -m headway.serve.worker"""
+"""A model process: opens all models, then answers one message after another: python -P -m headway.serve.worker"""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ Say = Callable[[Message], None]
 
 
 def main() -> None:
+    work(models)
+
+
+def work(open_desk: Callable[[Message, Say], Any]) -> None:
     """Messages come on standard input and leave on what was standard output; prints go to standard error."""
     for stop in (signal.SIGINT, signal.SIGTERM):  # the server decides when we go: it may still have answers to give
         signal.signal(stop, signal.SIG_IGN)
@@ -34,7 +38,7 @@ def main() -> None:
 
     mail = Mail()
     threading.Thread(target=mail.collect, daemon=True).start()
-    desk = opened(mail.next(), say)
+    desk = opened(open_desk, mail.next(), say)
     while True:
         message = mail.next()
         say({"id": message["id"], **answered(desk, message, mail)})
@@ -59,12 +63,18 @@ class Mail:
         return self.waiting.get()
 
 
-def opened(message: Message, say: Say) -> Any:
-    """All models; what the server should know of them, or why they cannot be opened."""
-    try:
-        from headway.serve.model_handlers import Desk
+def models(message: Message, say: Say) -> Any:
+    from headway.serve.model_handlers import Desk
 
-        desk = Desk({name: Path(folder) for name, folder in message["models"].items()}, message["options"], say)
+    if hasattr(os, "nice"):
+        os.nice(message["options"].get("niceness", 0))
+    return Desk({name: Path(folder) for name, folder in message["models"].items()}, message["options"], say)
+
+
+def opened(open_desk: Callable[[Message, Say], Any], message: Message, say: Say) -> Any:
+    """What answers messages; the server is told what it should know of it, or why it cannot be opened."""
+    try:
+        desk = open_desk(message, say)
     except HeadwayError as error:
         say({"refused": " ".join(str(error).split()), "code": error.exit_code})
         sys.exit(0)

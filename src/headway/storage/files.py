@@ -11,16 +11,29 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from headway.errors import DiskError, UsageError
 
 CHUNK = 4 << 20  # bytes given to the disk at a time
 ACTS = ("write", "sync", "rename", "remove")  # each is passed as before-ACT and after-ACT
 FAILURES = {name.lower(): getattr(errno, name) for name in ("ENOSPC", "EIO", "EDQUOT", "EROFS", "EACCES")}
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # room is missing, not a right or a folder
 POSIX = os.name == "posix"
 
 Buffer = bytes | memoryview
+
+
+@runtime_checkable
+class Writable(Protocol):
+    """An open file, with or without a buffer."""
+
+    def write(self, data: Buffer, /) -> int | None: ...
+    def flush(self) -> None: ...
+    def isatty(self) -> bool: ...
+    def fileno(self) -> int: ...
 
 
 # ---------------------------------------------------------------- the plug
@@ -93,14 +106,15 @@ class Digest:
 
 @contextmanager
 def disk_trouble(path: Path, needed: int) -> Iterator[None]:
-    """Turn what the disk says into one line: where, why, how many bytes were wanted."""
+    """Turn what the disk says into one line: where, why, how many bytes were wanted. A closed pipe is no disk."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
         wanted = f" ({needed:,} bytes are needed)" if needed else ""
-        raise DiskError(
-            f"cannot write {path}: {error.strerror or error}{wanted}; make room or name a place that can be written"
-        ) from error
+        advice = f"{wanted}; make room or name another place" if error.errno in FULL else "; name another place"
+        raise DiskError(f"cannot write {path}: {error.strerror or error}{advice}") from error
 
 
 def check_space(folder: Path, needed: int) -> None:
@@ -121,7 +135,8 @@ def write(path: Path, pieces: Iterable[Buffer]) -> Digest:
         for part in _in_chunks(pieces):
             digest.update(part)
             size += len(part)
-            _write_all(file.fileno(), part)
+            with around("write"):
+                write_all(file, part)
         with around("sync"):
             os.fsync(file.fileno())
     return Digest(size, digest.hexdigest())
@@ -142,10 +157,18 @@ def _in_chunks(pieces: Iterable[Buffer]) -> Iterator[memoryview]:
         yield memoryview(small)
 
 
-def _write_all(file: int, part: memoryview) -> None:
-    with around("write"):
-        while part:  # a disk that is nearly full takes less than it is given
-            part = part[os.write(file, part) :]
+def write_all(file: Writable, data: Buffer) -> None:
+    """Write all bytes. A file without a buffer has nothing left to write, and to fail with, when it is closed."""
+    part = memoryview(data)
+    while part:  # a disk that is nearly full takes less than it is given
+        part = part[file.write(part) or 0 :]
+
+
+def made_durable(path: Path) -> Digest:
+    """The digest of a file that somebody else wrote, which the disk then keeps."""
+    with open(path, "rb") as file, around("sync"):
+        os.fsync(file.fileno())
+    return digest_of(path)
 
 
 def replace(path: Path, data: bytes) -> Digest:
@@ -186,10 +209,20 @@ def sync_folder(folder: Path) -> None:
 
 def make_folder(folder: Path) -> None:
     """Make a folder and those above it, each durable in its parent."""
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    missing = list(takewhile(lambda place: not place.is_dir(), (folder, *folder.parents)))
+    for place in missing:
+        refuse_in_the_way(place)
     folder.mkdir(parents=True, exist_ok=True)
     for place in missing:
         sync_folder(place.parent)
+
+
+def refuse_in_the_way(place: Path) -> None:
+    """Refuse to make a folder where something else has the name: a file, or a link to nothing."""
+    if place.is_symlink():
+        raise UsageError(f"{place} is a link to {os.readlink(place)}, which is no folder; name another folder")
+    if place.exists():
+        raise UsageError(f"{place}: this is a file; name a folder")
 
 
 def remove_folder(folder: Path) -> None:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import re
-import shutil
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,21 +12,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway.errors import DiskError, UsageError
+from headway.errors import UsageError
 from headway.storage import files, int8
 from headway.storage import tensors as tensor_files
 from headway.storage.files import Digest
-from headway.storage.lock import Lock
 from headway.storage.migration import VERSION
+from headway.storage.publication import FACTS, FILE_NAME, newest, publish
 from headway.version import installed
 
 FORMAT = VERSION  # of headway.json; an older headway that meets a newer one says so
-CONFIG, WEIGHTS, CARD, FACTS = "config.toml", "model.safetensors", "README.md", "headway.json"
+CONFIG, WEIGHTS, CARD = "config.toml", "model.safetensors", "README.md"
 HOLDS = f"a headway model folder holds {FACTS}, {CONFIG}, {WEIGHTS} and the tokenizer's files"
-NEW, PENDING = ".new", ".pending"  # being written; whole, and on its way to its place
 TEXT_LIMIT = 1 << 20  # bytes of config.toml and headway.json
-FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-PATIENCE = 5.0  # seconds to wait for a writer that is moving files
 
 
 @dataclass(frozen=True)
@@ -60,17 +53,7 @@ def write_model(
     with files.disk_trouble(folder, needed):
         files.make_folder(folder)
         files.check_space(folder, needed)
-        with Lock(folder / ".lock", PATIENCE):  # a reader that finishes a move holds it for a moment
-            _finish(folder)
-            shutil.rmtree(folder / NEW, ignore_errors=True)
-            try:
-                _write_new(folder / NEW, tensors, config_toml, facts, save_tokenizers, card)
-                files.rename(folder / NEW, folder / PENDING)  # from here on it is the new model
-                files.sync_folder(folder)
-            except BaseException:
-                shutil.rmtree(folder / NEW, ignore_errors=True)
-                raise
-            _finish(folder)
+        publish(folder, lambda new: _write_new(new, tensors, config_toml, facts, save_tokenizers, card))
 
 
 def _write_new(
@@ -81,9 +64,8 @@ def _write_new(
     save_tokenizers: Callable[[Path], None],
     card: str,
 ) -> None:
-    new.mkdir()
     save_tokenizers(new)
-    written = {path.name: _made_durable(path) for path in sorted(new.iterdir())}
+    written = {path.name: files.made_durable(path) for path in sorted(new.iterdir())}
     files.write(new / CARD, [card.encode()])  # people edit it: no digest
     written[CONFIG] = files.write(new / CONFIG, [config_toml.encode()])
     written[WEIGHTS] = files.write(new / WEIGHTS, tensor_files.stream(tensors))
@@ -97,98 +79,12 @@ def _write_new(
     files.sync_folder(new)
 
 
-def _made_durable(path: Path) -> Digest:
-    """Of a file somebody else wrote."""
-    with open(path, "rb") as file, files.around("sync"):
-        os.fsync(file.fileno())
-    return files.digest_of(path)
-
-
-def _finish(folder: Path) -> None:
-    """Move what is pending to its place, the facts last. Whoever comes after a kill goes on from there."""
-    pending = folder / PENDING
-    if not pending.is_dir() or pending.is_symlink():
-        return  # a link leads elsewhere: it is none of ours
-    if (pending / FACTS).exists():
-        for name in {*_listed_files(folder)} - {*_listed_files(pending)}:  # tokenizers of other names
-            (folder / name).unlink(missing_ok=True)
-        for path in sorted(pending.iterdir(), key=lambda path: path.name == FACTS):
-            if path.name == FACTS:
-                files.sync_folder(folder)
-            files.rename(path, folder / path.name)
-        files.sync_folder(folder)
-    with files.around("remove"):
-        shutil.rmtree(pending)
-
-
-def _listed_files(folder: Path) -> list[str]:
-    try:
-        names = json.loads((folder / FACTS).read_bytes())["files"]
-        return [name for name in names if FILE_NAME.fullmatch(name)]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-
-
 # ---------------------------------------------------------------- reading
 
 
 def read_model(folder: Path, quick: bool = False) -> ModelFiles:
-    """Read and check a model folder. `quick` believes the sizes and leaves the checksums out."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        _settle(folder, until)
-        before = _stamp(folder)
-        try:
-            found = _read(folder, quick)
-            if before is not None and _stamp(folder) == before:
-                return found
-        except (UsageError, OSError) as error:
-            still = before is not None and _stamp(folder) == before
-            if still or time.monotonic() > until:
-                raise _one_line(folder, error) from None
-
-
-def _stamp(folder: Path) -> tuple[int, ...] | None:
-    """Changes whenever a model is published; None while one is being moved, as all files but the facts change then.
-
-    The facts are moved last, so they are looked at last: a move that ends between the two looks is seen by the second.
-    """
-    if _is_moving(folder):
-        return None
-    try:
-        facts = os.stat(folder / FACTS)
-    except OSError:
-        return ()
-    return facts.st_ino, facts.st_mtime_ns, facts.st_size
-
-
-def _is_moving(folder: Path) -> bool:
-    """Is a model whole, and not all of it in its place?"""
-    pending = folder / PENDING
-    return (pending / FACTS).exists() and not pending.is_symlink()
-
-
-def _settle(folder: Path, until: float) -> None:
-    """If a writer was killed while moving files, move the rest; if it is alive, let it finish."""
-    while _is_moving(folder):
-        try:
-            with Lock(folder / ".lock"), files.disk_trouble(folder, 0):
-                _finish(folder)
-        except DiskError:
-            raise UsageError(
-                f"{folder} was stopped while a model was put there, and cannot be written now; "
-                "open it once where it can be written"
-            ) from None
-        except UsageError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.02)
-
-
-def _one_line(folder: Path, error: UsageError | OSError) -> UsageError:
-    if isinstance(error, UsageError):
-        return error
-    return UsageError(f"{error.filename or folder}: cannot be read: {error.strerror or error}")
+    """Read and check a model folder; nothing is written. `quick` believes the sizes and leaves the checksums out."""
+    return newest(folder, lambda place: _read(place, quick))
 
 
 def _read(folder: Path, quick: bool) -> ModelFiles:
@@ -271,21 +167,3 @@ def _not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
     kinds = (torch.float32, torch.float16, torch.bfloat16)
     sums = {name: it.sum(dtype=torch.float64).item() for name, it in tensors.items() if it.dtype in kinds}
     return [name for name, total in sums.items() if not math.isfinite(total)]
-
-
-# ---------------------------------------------------------------- shapes
-
-
-def check_tensors(expected: Mapping[str, Sequence[int]], tensors: Mapping[str, Tensor]) -> None:
-    """The weights must be those the configuration implies: by name, by shape, and numbers with a fraction."""
-    for name, shape in expected.items():
-        if name not in tensors:
-            raise UsageError(f"{WEIGHTS} lacks {name}, which {CONFIG} implies with shape {tuple(shape)}")
-        tensor = tensors[name]
-        if tuple(tensor.shape) != tuple(shape):
-            raise UsageError(f"{WEIGHTS}: {name} has shape {tuple(tensor.shape)}, {CONFIG} implies {tuple(shape)}")
-        if not tensor.is_floating_point() and shape:  # a lone whole number counts the batches of a batch norm
-            raise UsageError(f"{WEIGHTS}: {name} holds {tensor.dtype}, weights are floating point numbers")
-    for name in tensors:
-        if name not in expected:
-            raise UsageError(f"{WEIGHTS} holds {name!r:.80}, which {CONFIG} does not imply")

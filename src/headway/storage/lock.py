@@ -1,10 +1,17 @@
-"""One writer at a time: a lock file that says who, and that the kernel frees however its holder dies."""
+"""One writer at a time: a lock file that says who, and that the kernel frees however its holder dies.
+
+The package filelock does not serve as well. It locks whatever plain name it finds, also a pipe or a second name of
+another file; it does not say which process holds a lock; and it leaves its file behind, which would be published with
+the model.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
+import stat
 import time
 import weakref
 from pathlib import Path
@@ -19,6 +26,7 @@ except ImportError:  # Windows
     fcntl = None
 
 
+FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 UNFINISHED = re.compile(r".+\.tmp-(\d{1,10})")
 
 
@@ -75,7 +83,7 @@ class Lock:
     def _open(self) -> int:
         until = time.monotonic() + self.patience
         while True:
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+            file = _open_ours(self.path)
             holder = _holder(file)
             if _is_taken(file, holder):
                 os.close(file)
@@ -98,6 +106,22 @@ class Lock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _open_ours(path: Path) -> int:
+    """The lock file, made if need be. What a stranger may have put there, a link for example, is refused unharmed."""
+    try:
+        file = os.open(path, FLAGS, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UsageError(f"{path} is a link, and nothing is written through it; remove it") from None
+    found = os.fstat(file)
+    foreign = POSIX and (found.st_uid != os.geteuid() or found.st_nlink > 1)
+    if foreign or not stat.S_ISREG(found.st_mode):
+        os.close(file)
+        raise UsageError(f"{path} is not a plain file of your own, as a lock must be; remove it, or use another folder")
+    return file
 
 
 def _holder(file: int) -> int:

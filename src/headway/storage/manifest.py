@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import time
@@ -18,6 +17,7 @@ from headway.errors import UsageError
 from headway.storage import files
 from headway.storage import tensors as tensor_files
 from headway.storage.files import Digest
+from headway.storage.sealed_json import render, sealed, unsealed
 from headway.version import installed
 
 FORMAT = 1
@@ -67,7 +67,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, tensors: Mapping[str,
         f"{name}.safetensors": files.write(folder / f"{name}.safetensors", tensor_files.stream(group))
         for name, group in tensors.items()
     }
-    written["facts.json"] = files.write(folder / "facts.json", [_render(checkpoint.facts)])
+    written["facts.json"] = files.write(folder / "facts.json", [render(checkpoint.facts)])
     manifest = {
         "format": FORMAT,
         "step": checkpoint.step,
@@ -78,7 +78,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, tensors: Mapping[str,
         "time": time.time(),
         "files": {name: asdict(digest) for name, digest in written.items()},
     }
-    files.write(folder / "manifest.json", [_render(_sealed(manifest))])
+    files.write(folder / "manifest.json", [sealed(manifest)])
     files.sync_folder(folder)
 
 
@@ -86,26 +86,13 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / "manifest.json"
     if path.stat().st_size > MANIFEST_LIMIT:
         raise ValueError("its manifest.json is too long")
-    text = path.read_bytes()
-    manifest = json.loads(text)
-    manifest.pop("seal")
-    if _render(_sealed(manifest)) != text:
-        raise ValueError("its manifest.json was changed")
+    manifest = unsealed(path.read_bytes())
     if manifest["format"] > FORMAT:
         raise UsageError(
             f"{folder} has format {manifest['format']} of headway {manifest['headway']}, "
             f"this is headway {installed('headway')} and reads up to format {FORMAT}: use the newer one"
         )
     return manifest
-
-
-def _sealed(manifest: dict[str, Any]) -> dict[str, Any]:
-    return {**manifest, "seal": hashlib.sha256(_render(manifest)).hexdigest()}
-
-
-def _render(table: dict[str, Any]) -> bytes:
-    """One table, one text: so that a changed byte is seen even where JSON would not mind."""
-    return (json.dumps(table, indent=1, sort_keys=True) + "\n").encode()
 
 
 def _check_file(folder: Path, name: str, expected: Digest) -> None:

@@ -31,6 +31,7 @@ class Setup:
     design: Model
     training: Training
     folder: Path  # of the model; caches lie in its `state`
+    notes: list[str] = field(default_factory=list)  # what the user should hear; the trainer shows it
 
     @property
     def pairs(self) -> Data:

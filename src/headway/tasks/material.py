@@ -70,9 +70,12 @@ def kept(place: Path, make: Callable[[], Tokenizers]) -> Tokenizers:
         files.make_folder(place.parent)
         beside = place.with_name(f"{place.name}.tmp-{os.getpid()}")
         shutil.rmtree(beside, ignore_errors=True)
-        made.save(beside)
-        shutil.rmtree(place, ignore_errors=True)
-        os.replace(beside, place)
+        try:
+            made.save(beside)
+            shutil.rmtree(place, ignore_errors=True)
+            os.replace(beside, place)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
     return made
 
 
@@ -100,6 +103,7 @@ def encoded(setup: Setup, folder: Path, content: str, tokenizers: Tokenizers) ->
     key = f"{content}-{tokenizers.fingerprint}"
     found = store.open(folder, key)
     if found is None:
+        setup.notes.extend(store.anew(store.place_of(folder, key)))
         found = store.build(folder, key, text(setup), tokenizers.source, tokenizers.target, setup.pairs.longest)
     if not len(found):
         dropped = ", ".join(f"{count:,} {reason}" for reason, count in found.facts.dropped.items())

@@ -12,6 +12,7 @@ from headway.metrics import choose, measure
 from headway.metrics.evaluation import Evaluation
 from headway.reports.testset import read_lines
 from headway.storage.folder import CONFIG, read_model
+from headway.storage.publication import newest
 from headway.tasks.base import Loaded, Plain, Prediction, Predictor
 from headway.tasks.classification.classifier import Classifier
 from headway.tasks.classification.task import Classification, open_classifier
@@ -78,6 +79,10 @@ OPENERS: dict[type, Opener] = {
 
 def open_model(folder: Path, device: str = "auto", translators: Opener | None = None) -> Predictor:
     """Read and check a model folder. Nothing in it is executed. `translators`: another way to open those."""
+    return newest(folder, lambda place: open_place(place, device, translators))
+
+
+def open_place(folder: Path, device: str, translators: Opener | None) -> Predictor:
     files = read_model(folder)
     where = str(folder / CONFIG)
     run = saved_run(files.config_text, where)

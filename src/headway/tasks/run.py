@@ -52,10 +52,11 @@ class Run:
     def pairs(self) -> Data:
         return pairs_of(self.data)
 
+    def setup(self, folder: Path) -> Setup:
+        return Setup(self.seed, self.data, self.text, self.target_text, self.model, self.training, folder)
+
     def prepare(self, folder: Path) -> PreparedTask:
-        return self.task.prepare(
-            Setup(self.seed, self.data, self.text, self.target_text, self.model, self.training, folder)
-        )
+        return self.task.prepare(self.setup(folder))
 
 
 def saved_run(text: str, where: str) -> Run:

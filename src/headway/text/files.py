@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
-from headway.errors import DiskError, UsageError
+from headway.errors import UsageError
+from headway.storage.files import disk_trouble
 
 LARGEST = 64 * 2**20  # bytes; a vocabulary of a million pieces needs about 25 MB
+ENTRIES = 4 << 20  # of a JSON file; each takes a hundred times its bytes in memory
 
 
 def read(path: Path) -> bytes:
@@ -21,8 +25,14 @@ def read(path: Path) -> bytes:
     return data
 
 
+def parse_json(data: bytes) -> Any:
+    """JSON of unknown origin; ValueError, before anything is allocated, if it would take far more memory than bytes."""
+    entries = sum(data.count(sign) for sign in (b",", b"[", b"{"))
+    if entries > ENTRIES:
+        raise ValueError(f"it has {entries:,} entries, at most {ENTRIES:,} are allowed")
+    return json.loads(data.decode("utf-8"))
+
+
 def write(path: Path, data: bytes) -> None:
-    try:
+    with disk_trouble(path, len(data)):
         path.write_bytes(data)
-    except OSError as error:
-        raise DiskError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -10,6 +10,7 @@ from typing import Any, SupportsInt
 
 from headway.errors import UsageError
 from headway.text import files
+from headway.text.hub_trial import try_json_in_child
 from headway.text.segmenting import Segmenter, Unchanged
 from headway.text.unicode import SPACE_MARK, mend
 from headway.text.vocabulary import BOS, EOS, PAD
@@ -30,9 +31,13 @@ class HubPieces:
         self._size: int = 1 + max(self._inner.get_vocab(with_added_tokens=True).values(), default=EOS)
 
     @classmethod
-    def read(cls, path: Path) -> HubPieces:
+    def read(cls, path: Path, trusted: bool) -> HubPieces:
+        """Open a file; one of unknown origin is tried in another process first."""
+        data = files.read(path)
+        if not trusted:
+            try_json_in_child(data, str(path))
         try:
-            return cls(files.read(path).decode("utf-8"))
+            return cls(data.decode("utf-8"))
         except ValueError as error:
             raise UsageError(f"{path}: not a tokenizer.json in UTF-8 ({error}); copy it again") from None
 
@@ -81,6 +86,7 @@ def open_json(text: str) -> Any:
     inner.encode_special_tokens = True
     inner.no_truncation()
     inner.no_padding()
+    inner.post_processor = None  # what it puts around a text is never asked for; a template can repeat a text
     return inner
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import re
+import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import regex
+
 from headway.errors import UsageError
 from headway.text.tokenizer import Tokenizer
 from headway.text.vocabulary import EOS
 
+SECONDS = 2.0  # that all patterns together may take for one text
 HIDDEN = "\0"  # in the place of every character of a span, where only the rest counts
 STRANGER = "\U0010fffd"  # for private use: in no vocabulary, so no piece joins it with what follows
 
@@ -25,31 +28,48 @@ class Span(NamedTuple):
     within: bool  # something other than a space stands before it
 
 
-def compiled(patterns: Sequence[str]) -> list[re.Pattern[str]]:
+def compiled(patterns: Sequence[str]) -> list[regex.Pattern[str]]:
     """Refuse what is no regular expression, and what matches nothing at all."""
     if isinstance(patterns, str):
         raise UsageError(f"keep {patterns!r}: give a list of regular expressions, not one string")
     return [one_compiled(text) for text in patterns]
 
 
-def one_compiled(text: str) -> re.Pattern[str]:
+def one_compiled(text: str) -> regex.Pattern[str]:
+    """`regex` instead of `re`: its searches can be given a time limit."""
     try:
-        pattern = re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
+        pattern = regex.compile(text)
+    except (regex.error, OverflowError, RecursionError) as error:
         raise UsageError(f"keep {text!r}: no regular expression: {error}") from None
     if pattern.search(""):
         raise UsageError(f"keep {text!r}: it matches an empty text; let it ask for at least one character")
     return pattern
 
 
-def spans_of(text: str, patterns: Iterable[re.Pattern[str]]) -> list[Span]:
-    """What is to be kept. Of matches that overlap the first counts, and of two that begin together the longer."""
-    matches = {match.span() for pattern in patterns for match in pattern.finditer(text) if match[0]}
+def spans_of(text: str, patterns: Iterable[regex.Pattern[str]]) -> list[Span]:
+    """What is to be kept. Of matches that overlap the first counts, and of two that begin together the longer.
+
+    UsageError when the patterns take longer than SECONDS for this text.
+    """
+    end = time.monotonic() + SECONDS
+    matches = {match for pattern in patterns for match in matches_of(text, pattern, end)}
     found: list[Span] = []
     for start, end in sorted(matches, key=lambda match: (match[0], -match[1])):
         if not found or start >= found[-1].end:
             found.append(Span(start, end, text[start:end], start > 0 and not text[start - 1].isspace()))
     return found
+
+
+def matches_of(text: str, pattern: regex.Pattern[str], end: float) -> list[tuple[int, int]]:
+    """Where a pattern matches something; UsageError if the search is not over at the time `end`."""
+    try:
+        left = max(end - time.monotonic(), 0.001)
+        return [match.span() for match in pattern.finditer(text, timeout=left) if match[0]]
+    except TimeoutError:
+        raise UsageError(
+            f"keep {pattern.pattern!r}: it takes more than {SECONDS:g} seconds for a text of {len(text):,} characters; "
+            "write a simpler pattern or give shorter texts"
+        ) from None
 
 
 def hidden(text: str, spans: Iterable[Span]) -> str:
@@ -78,8 +98,11 @@ def unbroken(cuts: Iterable[tuple[str, str]], spans: Sequence[Span]) -> list[tup
 def seam(length: int, spans: Sequence[Span]) -> int:
     """The place nearest to the middle of a text at which no span is cut; the middle, if there is none."""
     middle = length // 2
-    places = (place for away in range(middle) for place in (middle - away, middle + away) if place < length)
-    return next((place for place in places if not any(one.start < place < one.end for one in spans)), middle)
+    across = bisect_left(spans, middle, key=lambda one: one.start) - 1  # of the spans that begin before the middle
+    if across < 0 or spans[across].end <= middle:
+        return middle
+    ends = [place for place in (spans[across].start, spans[across].end) if 0 < place < length]
+    return min(ends, key=lambda place: abs(place - middle), default=middle)
 
 
 def lost(wanted: Iterable[str], text: str) -> list[str]:

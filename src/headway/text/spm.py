@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headway.errors import UsageError
+from headway.subprocesses import python, surroundings
 
 
 class Kind(IntEnum):
@@ -114,8 +114,15 @@ def varint(value: int) -> bytes:
 
 # ---------------------------------------------------------------- is it safe?
 
+MEMORY, SHARE = 1 << 30, 40  # bytes that the process may take, and as many more for each byte of the file
+
 _TRIAL = """
 import sys, sentencepiece
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
+except (ImportError, ValueError, OSError):
+    pass  # Windows and macOS: time alone is limited
 model = sentencepiece.SentencePieceProcessor(model_proto=sys.stdin.buffer.read())
 ids = list(range(len(model)))
 model.id_to_piece(ids), model.is_control(ids), model.decode(ids)
@@ -126,9 +133,10 @@ for text in ("", " ", "A b.", "ÄÖ ß", "日本語", "<s>", "\\0\\n", "\\U0001f
 
 def try_in_child(model: bytes, name: str, seconds: float = 30.0) -> None:
     """Open a model of unknown origin in another process first: a broken one can kill the process."""
-    command = [sys.executable, "-P", "-c", _TRIAL]  # -P: nothing is imported from the current folder
+    most = MEMORY + SHARE * len(model)
+    command, where = python("-c", _TRIAL, str(most)), surroundings()
     try:
-        trial = subprocess.run(command, input=model, capture_output=True, timeout=seconds, check=False)
+        trial = subprocess.run(command, input=model, capture_output=True, timeout=seconds, check=False, **where)
     except subprocess.TimeoutExpired:
         raise UsageError(f"{name}: opening it takes more than {seconds:g} s; it is damaged or hostile") from None
     if trial.returncode != 0:

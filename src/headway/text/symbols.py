@@ -42,7 +42,7 @@ class SymbolTokenizer:
     @classmethod
     def read(cls, path: Path, spelling: Spelling) -> SymbolTokenizer:
         try:
-            table = json.loads(files.read(path).decode("utf-8"))
+            table = files.parse_json(files.read(path))
         except (ValueError, RecursionError) as error:
             raise UsageError(f"{path}: not JSON in UTF-8 ({error}); copy the file again") from None
         symbols, tags = (_strings(table, name) for name in ("symbols", "tags"))

@@ -69,7 +69,7 @@ def load(folder: Path, stem: str, trusted: bool = False) -> Tokenizer:
     if found[0] == names[0]:
         return SentencePieces.read(path, trusted)
     if found[0] == names[3]:
-        return HubPieces.read(path)
+        return HubPieces.read(path, trusted)
     return SymbolTokenizer.read(path, CHARACTERS if found[0] == names[1] else WORDS)
 
 

@@ -6,6 +6,7 @@ import re
 
 SPACE_MARK = "▁"  # how sentencepiece writes the space before a word
 UNKNOWN = "⁇"  # how an unknown piece is shown
+JOINERS = "\u200c\u200d"  # Persian and Indic scripts need these two
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -13,6 +14,11 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 def mend(text: str) -> str:
     """Half a surrogate pair is not a character and has no UTF-8 form: show it as U+FFFD."""
     return _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def plain(text: str, keep: str = "") -> str:
+    """The text without what could move a cursor, turn the direction of writing or fail to be written."""
+    return "".join(sign if sign.isprintable() or sign in JOINERS or sign in keep else " " for sign in text)
 
 
 def lowercase_rules() -> str:

@@ -98,7 +98,7 @@ class Checkpoints:
     def _free_name(self, step: int) -> Path:
         """A name nobody has. To exchange a folder takes two renames, and the plug may be pulled between."""
         first = self.folder / f"step-{step:08d}"
-        again = [_place(path)[1] for path in self._listed() if _place(path)[0] == step]
+        again = [_place(path)[1] for path in self.listed() if _place(path)[0] == step]
         return first.with_name(f"{first.name}.{max(again) + 1}") if again else first
 
     def _tidy(self, final: Path) -> None:
@@ -112,18 +112,18 @@ class Checkpoints:
 
     def prune(self) -> None:
         """Keep the last few, the best few, and remove the rest. Damaged ones do not count."""
-        sound = [found for path in self._listed() if (found := self._try(path))]
+        sound = [found for path in self.listed() if (found := self._try(path))]
         if not sound:
             return
         best = sorted((it for it in sound if it.score is not None), key=_by_score)
         kept = {it.path for it in sound[: self.keep_last] + best[: self.keep_best]} | {self._last}
-        self._remove([path for path in self._listed() if path not in kept])
+        self._remove([path for path in self.listed() if path not in kept])
 
     def discard_after(self, step: int) -> None:
         """Going back to an earlier step: what came after it must not be found again."""
         self.claim()
-        self._remove([path for path in self._listed() if _place(path)[0] > step])
-        remaining = self._listed()
+        self._remove([path for path in self.listed() if _place(path)[0] > step])
+        remaining = self.listed()
         if remaining:
             files.replace_text(self.folder / "latest", f"{remaining[0].name}\n")
 
@@ -137,11 +137,11 @@ class Checkpoints:
 
     def newest(self) -> Checkpoint | None:
         """The newest that verifies. Those that do not are noted and passed over."""
-        return self._first(self._listed())
+        return self._first(self.listed())
 
     def best(self) -> Checkpoint | None:
         """The one with the highest score that verifies; of equals the earliest."""
-        scored = [it for path in self._listed() if (it := self._try(path)) and it.score is not None]
+        scored = [it for path in self.listed() if (it := self._try(path)) and it.score is not None]
         return self._first([it.path for it in sorted(scored, key=_by_score)])
 
     def _first(self, paths: list[Path]) -> Checkpoint | None:
@@ -161,7 +161,7 @@ class Checkpoints:
             return None
         return self._sound[path]
 
-    def _listed(self) -> list[Path]:
+    def listed(self) -> list[Path]:
         """All that have a checkpoint's name, newest first."""
         if not self.folder.is_dir():
             return []

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headway.text.unicode import plain
 from headway.training.events import Ended, Event, Noted, Planned, Saved, Stepped, Validated
 
 PREPARING = "reading the corpus, learning pieces and encoding (once; the next start finds them ready)"
-JOINERS = "\u200c\u200d"  # Persian and Indic scripts need these two
 
 
 class Silence:
@@ -244,6 +244,6 @@ def sample_lines(sample: dict[str, str]) -> list[str]:
     return [f"  {name:<9} {plain(text)}" for name, text in sample.items()]
 
 
-def plain(text: str) -> str:
-    """One line that cannot move the cursor, turn the direction of writing or fail to be written."""
-    return "".join(sign if sign.isprintable() or sign in JOINERS else " " for sign in text)
+def fit_for(terminal: bool, text: str) -> str:
+    """The text as it is for a file or a pipe; for a terminal without control characters, as a model may be hostile."""
+    return plain(text, keep="\n\t") if terminal else text

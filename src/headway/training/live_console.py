@@ -16,7 +16,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from headway.training.console import Clock, Silence, duration, now, plain, plan_rows
+from headway.text.unicode import plain
+from headway.training.console import Clock, Silence, duration, now, plan_rows
 from headway.training.events import Ended, Event, Noted, Planned, Stepped, Validated
 
 BARS = "▁▂▃▄▅▆▇█"

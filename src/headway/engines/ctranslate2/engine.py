@@ -35,14 +35,12 @@ class CTranslate2Engine:
 
     name = "ctranslate2"
 
-    def __init__(
-        self, model: nn.Module, design: Design, precision: Precision, folder: Path | None, workers: int | None = None
-    ) -> None:
+    def __init__(self, model: nn.Module, design: Design, precision: Precision, workers: int | None = None) -> None:
         """Raises Unavailable if the package is missing or its format cannot hold the model."""
         self.precision: str = precision
         self.workers = workers or processors()
         self.otherwise = TorchEngine(model)
-        self.translator = open_translator(converted(model, design, precision, folder), precision, self.workers)
+        self.translator = open_translator(converted(model, design, precision), precision, self.workers)
 
     def translate(
         self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
@@ -88,8 +86,8 @@ def hypotheses(result: Any, penalty: float, alpha: float) -> Iterator[Hypothesis
 # ---------------------------------------------------------------- the converted model
 
 
-def converted(model: nn.Module, design: Design, precision: Precision, folder: Path | None) -> Path:
-    """The model in CTranslate2's format: in its own folder, or in the user's cache if that cannot be written."""
+def converted(model: nn.Module, design: Design, precision: Precision) -> Path:
+    """The model in CTranslate2's format, in the user's cache: what lies in a model folder may be a stranger's."""
     if not isinstance(design, EncoderDecoderDesign):
         raise Unavailable(f"it translates with encoder-decoders, this is {design.__class__.__name__}")
     try:
@@ -97,16 +95,13 @@ def converted(model: nn.Module, design: Design, precision: Precision, folder: Pa
     except ImportError as error:
         raise Unavailable(f"{error}; pip install 'headway[ctranslate2]'") from None
     tensors = model.state_dict()
-    name = f"ctranslate2-{precision}-{digest(design, tensors)}"
-    places = ([folder / "cache"] if folder else []) + [user_cache()]
-    for place in places:
-        try:
-            return in_place(place / name, design, tensors, QUANTISATION[precision])
-        except OSError:  # read only, or full
-            continue
-        except HeadwayError as error:
-            raise Unavailable(str(error)) from None
-    raise Unavailable(f"the converted model can be kept neither in {places[0]} nor in {places[-1]}")
+    place = user_cache() / f"ctranslate2-{precision}-{digest(design, tensors)}"
+    try:
+        return in_place(place, design, tensors, QUANTISATION[precision])
+    except OSError as error:  # read only, or full
+        raise Unavailable(f"the converted model cannot be kept in {place.parent}: {error.strerror}") from None
+    except HeadwayError as error:
+        raise Unavailable(str(error)) from None
 
 
 def digest(design: Design, tensors: Mapping[str, Tensor]) -> str:

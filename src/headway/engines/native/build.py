@@ -9,19 +9,21 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 from headway.engines.base import Unavailable, user_cache
+from headway.errors import HeadwayError
+from headway.storage import temporary
+from headway.storage.lock import Lock
+from headway.subprocesses import FOLDER, python, surroundings
 
 KERNEL = Path(__file__).parent / "kernel"
 COMPILERS = ("c++", "g++", "clang++")
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-w")
 NEEDED = ("avx2", "fma")
-PATIENCE = 300  # seconds for one compilation
+PATIENCE = 300.0  # seconds for one compilation
 CPU_INFO = Path("/proc/cpuinfo")
 
 # Run in a process of its own: a processor that lacks what the compiler believed in would end ours.
@@ -66,10 +68,15 @@ def find_compiler() -> str:
     if missing:
         raise Unavailable(f"the processor has no {' and no '.join(missing)}")
     for name in (os.environ.get("CXX", ""), *COMPILERS):
-        found = shutil.which(name) if name else None
+        found = shutil.which(name, path=search_path()) if name else None
         if found:
-            return found
+            return os.path.abspath(found)  # CXX may be relative, and compilers run in another folder
     raise Unavailable(f"no C++ compiler was found (looked for {', '.join(COMPILERS)})")
+
+
+def search_path() -> str:
+    """PATH without entries that depend on the current folder: a model's folder may hold a file named c++."""
+    return os.pathsep.join(place for place in os.get_exec_path() if os.path.isabs(place))
 
 
 def cpu_flags() -> list[str]:
@@ -83,7 +90,8 @@ def cpu_flags() -> list[str]:
 def fingerprint(compiler: str) -> str:
     """Changes with the source, the compiler and the processor, so a home that machines share holds a build for each."""
     try:
-        version = subprocess.run([compiler, "--version"], capture_output=True, timeout=30, check=True).stdout
+        command = [compiler, "--version"]
+        version = subprocess.run(command, capture_output=True, timeout=30, check=True, cwd=FOLDER).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise Unavailable(f"{compiler} does not run: {error}") from None
     parts = [compiler.encode(), version, " ".join(FLAGS).encode(), " ".join(sorted(cpu_flags())).encode()]
@@ -94,23 +102,29 @@ def fingerprint(compiler: str) -> str:
 def folders() -> Iterator[Path]:
     """The cache, if it is ours alone; else a folder for this process."""
     try:
-        folder = user_cache() / "kernels"
+        folder = user_cache().absolute() / "kernels"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         stat = folder.stat()
         if stat.st_uid == os.getuid() and not stat.st_mode & 0o022:  # nobody else may put code there
             yield folder
     except (OSError, RuntimeError):  # no home, or not writable
         pass
-    with tempfile.TemporaryDirectory(prefix="headway-") as folder:  # a loaded library outlives its file
-        yield Path(folder)
+    folder = temporary.Folder("kernel")
+    try:
+        yield folder.path
+    finally:
+        folder.remove()  # a loaded library outlives its file
 
 
 def in_folder(folder: Path, name: str, compiler: str) -> ctypes.CDLL:
     path = folder / name
     if not path.exists():
-        with one_at_a_time(folder / f"{name}.lock"):
-            if not path.exists():  # another process may have been faster
-                compile_kernel(compiler, path)
+        try:
+            with Lock(folder / f"{name}.lock", PATIENCE):
+                if not path.exists():  # another process may have been faster
+                    compile_kernel(compiler, path)
+        except HeadwayError as error:
+            raise OSError(str(error)) from None  # this folder cannot be locked: another may do
     try:
         return ctypes.CDLL(str(path))
     except OSError:
@@ -118,32 +132,28 @@ def in_folder(folder: Path, name: str, compiler: str) -> ctypes.CDLL:
         raise
 
 
-@contextmanager
-def one_at_a_time(path: Path) -> Iterator[None]:
-    """Others wait here. The lock goes with its holder, however that ends."""
-    import fcntl
-
-    with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def compile_kernel(compiler: str, path: Path) -> None:
-    """Written beside and renamed, so that nobody ever sees half of it."""
+    """Write the library beside its place and rename it, so that nobody ever sees half of it.
+
+    Files that stand there already were left by killed processes. Nothing is taken from the current folder.
+    """
+    for left in path.parent.glob(f"{path.name}.[0-9]*"):
+        left.unlink(missing_ok=True)
     new = path.with_name(f"{path.name}.{os.getpid()}")
     command = [compiler, *FLAGS, "-o", str(new), str(KERNEL / "native.cpp")]
     try:
-        made = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        made = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=FOLDER)
         if made.returncode:
             raise Unavailable(f"{compiler} could not compile the kernel: {first_line(made.stderr)}")
-        tried = subprocess.run([sys.executable, "-c", TRIAL, str(new)], capture_output=True, timeout=60, check=False)
+        trial = python("-c", TRIAL, str(new))
+        tried = subprocess.run(trial, capture_output=True, timeout=60, check=False, **surroundings())
         if tried.returncode == CANNOT_LOAD:
             raise OSError(f"{path.parent}: nothing may be executed here")
         if tried.returncode:
             raise Unavailable("the compiled kernel does not compute what it should on this machine")
         new.replace(path)
     except subprocess.TimeoutExpired:
-        raise Unavailable(f"{compiler} took more than {PATIENCE} seconds for the kernel") from None
+        raise Unavailable(f"{compiler} took more than {PATIENCE:g} seconds for the kernel") from None
     finally:
         new.unlink(missing_ok=True)
 

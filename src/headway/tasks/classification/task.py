@@ -28,8 +28,7 @@ from headway.model.initialisation import initialise_linear
 from headway.model.losses import symmetric_kl
 from headway.model.size import check_share
 from headway.storage.card import CardFacts
-from headway.storage.folder import check_tensors
-from headway.storage.weights import load_weights, weights_of
+from headway.storage.checked_weights import filled
 from headway.tasks.base import Loaded, Setup, files_of
 from headway.tasks.classification.classifier import Classes, Classifier, Decision
 from headway.tasks.classification.documents import Documents
@@ -244,9 +243,7 @@ def open_classifier(loaded: Loaded) -> Classifier:
     settings = loaded.task
     assert isinstance(settings, Classification)
     classes, tokenizer = Classes.load(loaded.folder), load(loaded.folder, STEM)
-    model = settings.build(loaded.design, len(tokenizer), len(classes.labels)).eval()
-    check_tensors({name: tuple(tensor.shape) for name, tensor in weights_of(model).items()}, loaded.tensors)
-    load_weights(model, loaded.tensors)
+    model = filled(lambda: settings.build(loaded.design, len(tokenizer), len(classes.labels)), loaded.tensors)
     longest = min(files_of(loaded.data).longest, loaded.design.longest)
     threshold = float(loaded.facts.get(THRESHOLD, 0.5))
     return Classifier(model.to(loaded.device), tokenizer, classes, longest, loaded.device, threshold)

@@ -16,8 +16,7 @@ from headway.metrics import Score, Scores
 from headway.metrics.evaluation import Evaluation, Tally
 from headway.model.design import LanguageModelDesign
 from headway.model.models import LanguageModel
-from headway.storage.folder import check_tensors
-from headway.storage.weights import load_weights, weights_of
+from headway.storage.checked_weights import filled
 from headway.tasks.base import Loaded, Plain, Prediction, files_of
 from headway.tasks.language_model.generation import Generator, Manner
 from headway.tasks.language_model.perplexity import Document, Perplexity, remembered, strided
@@ -46,9 +45,7 @@ class LanguagePredictor:
             raise UsageError(f"{loaded.folder}: a {loaded.task.kind} of kind {design.kind}, not a language model")
         check_design(design, task.segment)
         tokenizer = Tokenizers.load(loaded.folder).target
-        model = design.build(len(tokenizer)).eval()
-        check_tensors({name: tuple(tensor.shape) for name, tensor in weights_of(model).items()}, loaded.tensors)
-        load_weights(model, loaded.tensors)
+        model = filled(lambda: design.build(len(tokenizer)), loaded.tensors)
         way = task.reading(files_of(loaded.data))
         return cls(model.to(loaded.device), tokenizer, task.segment, replace(way, invalid="replace"))
 

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from headway.config import merge
+from headway.data import store
 from headway.data.corpus import Data
 from headway.data.documents import Line, Reading, Unit
 from headway.data.files import Files
@@ -199,6 +200,7 @@ class LanguageModelTask:
         found = open_tokens(folder, key)
         if found is not None:
             return found
+        self.setup.notes.extend(store.anew(store.place_of(folder, key)))
         return build_tokens(folder, key, self.way, self.lines(part), self.tokenizer, len(self.tokenizer))
 
     # ------------------------------------------------------------ training

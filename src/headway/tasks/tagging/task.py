@@ -27,8 +27,7 @@ from headway.model.letter_encoder import Letters
 from headway.model.losses import symmetric_kl
 from headway.model.size import check_share
 from headway.storage.card import CardFacts
-from headway.storage.folder import check_tensors
-from headway.storage.weights import load_weights, weights_of
+from headway.storage.checked_weights import filled
 from headway.tasks.base import Loaded, Setup, files_of
 from headway.tasks.label_reports import card_of, middling, named, say_labels
 from headway.tasks.material import kept, place_of
@@ -254,7 +253,5 @@ def open_tagger(loaded: Loaded) -> Tagger:
     assert isinstance(settings, Tagging)
     labelling = Labelling.load(loaded.folder)
     pieces = Pieces.load(loaded.folder, spelled=settings.letters is not None)
-    model = settings.build(loaded.design, *pieces.sizes, len(labelling.labels)).eval()
-    check_tensors({name: tuple(tensor.shape) for name, tensor in weights_of(model).items()}, loaded.tensors)
-    load_weights(model, loaded.tensors)
+    model = filled(lambda: settings.build(loaded.design, *pieces.sizes, len(labelling.labels)), loaded.tensors)
     return Tagger(model.to(loaded.device), settings.reader(loaded, pieces, labelling), labelling, loaded.device)

@@ -7,18 +7,22 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from headway.data.formats import count_lines
+from headway.data.formats import Line, count_lines, lines_of
 from headway.data.formats import lines as read_lines
 from headway.errors import UsageError
-from headway.storage.files import disk_trouble
+from headway.storage.files import Writable, disk_trouble, write_all
 from headway.tasks.translation.result import Translation
 from headway.tasks.translation.translator import WINDOW, Translator
+from headway.tasks.translation.unfinished import record_of
+from headway.training.console import fit_for
 
 LONGEST_LINE = 1 << 20  # bytes of one input line
+STANDARD_INPUT, STANDARD_OUTPUT = Path("standard input"), Path("standard output")  # their names in messages
 
 
 @dataclass(frozen=True)
@@ -56,32 +60,35 @@ class Files:
     resume: bool
 
     def __post_init__(self) -> None:
-        if self.resume and (self.input is None or self.output is None):
-            raise UsageError("--resume needs --input and --output: standard input cannot be read twice")
-        if self.output is not None and self.output.exists() and not self.resume:
-            raise UsageError(f"{self.output} exists; add --resume to go on with it, or remove it")
-        if self.output is not None and self.output.is_dir():
+        if self.output is None:
+            return
+        if os.path.isdir(self.output):
             raise UsageError(f"{self.output} is a folder; name a file")
+        if self.input is not None and same_file(self.input, self.output):
+            raise UsageError(f"{self.output} is the input itself; name another --output")
+        if os.path.lexists(self.output) and not self.resume:
+            goes_on = "is unfinished; `headway translate --resume` goes on with it; or"
+            raise UsageError(
+                f"{self.output} {goes_on if record_of(self.output).is_file() else 'exists;'} name another --output"
+            )
 
     def lines(self) -> Iterator[str]:
-        if self.input is not None:
-            for line in read_lines(self.input, "error", LONGEST_LINE):
-                yield line.text or ""
-            return
-        yield from standard_input()
+        found = standard_input() if self.input is None else read_lines(self.input, "refuse", LONGEST_LINE)
+        return (line.text or "" for line in found)
 
     def total(self) -> int | None:
         return None if self.input is None else count_lines(self.input)
 
 
-def standard_input() -> Iterator[str]:
-    for number, line in enumerate(sys.stdin.buffer, start=1):
-        if len(line) > LONGEST_LINE:
-            raise UsageError(f"standard input, line {number}: longer than {LONGEST_LINE} bytes; cut it into sentences")
-        try:
-            yield line.rstrip(b"\n").removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UsageError(f"standard input, line {number}: not UTF-8 at byte {error.start}") from None
+def same_file(one: Path, other: Path) -> bool:
+    """Whether two names lead to the same file, by whatever spelling, link or mount."""
+    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
+
+
+def standard_input() -> Iterator[Line]:
+    """Its lines, under the rules of a file's; nothing at all is no line."""
+    stream = open(sys.stdin.fileno(), "rb", closefd=False)  # noqa: SIM115 (it is not ours to close)
+    return lines_of(STANDARD_INPUT, stream, "refuse", LONGEST_LINE) if stream.peek(1) else iter(())
 
 
 def translate_lines(translator: Translator, files: Files, manner: dict[str, Any], columns: Columns) -> str:
@@ -100,6 +107,7 @@ def translate_lines(translator: Translator, files: Files, manner: dict[str, Any]
                 rows = columns.rows(done, translation)
                 write(out, "".join(row + "\n" for row in rows), files.output)
                 done += 1
+            secure(out, files.output)
             progress(done)
     said = {
         f"{unsure} lines left empty (confidence below {columns.confidence:g})": unsure,
@@ -109,29 +117,54 @@ def translate_lines(translator: Translator, files: Files, manner: dict[str, Any]
     return "; ".join(told for told, count in said.items() if count)
 
 
-def write(out: BinaryIO, text: str, path: Path | None) -> None:
-    with disk_trouble(path or Path("standard output"), len(text)):
-        out.write(text.encode("utf-8", "replace"))
+def write(out: Writable, text: str, path: Path | None) -> None:
+    data = fit_for(out.isatty(), text).encode("utf-8", "replace")
+    with disk_trouble(path or STANDARD_OUTPUT, len(data)):
+        write_all(out, data)
+        out.flush()
 
 
-def opened(files: Files, columns: Columns, window: int, stack: ExitStack) -> tuple[BinaryIO, int]:
+def secure(out: Writable, path: Path | None) -> None:
+    """Bring what was written to a file to the disk itself."""
+    if path is not None:
+        with disk_trouble(path, 0):
+            os.fsync(out.fileno())
+
+
+def created(path: Path | None, stack: ExitStack) -> Writable:
+    """A new file, or standard output. A file that is still empty when the work fails is removed."""
+    if path is None:
+        return sys.stdout.buffer
+
+    def remove_if_empty(failure: type[BaseException] | None, *_: object) -> None:
+        if failure is not None and path.stat().st_size == 0:
+            path.unlink()
+
+    with disk_trouble(path, 0):
+        file = path.open("xb", buffering=0)
+    stack.push(remove_if_empty)
+    return stack.enter_context(file)
+
+
+def opened(files: Files, columns: Columns, window: int, stack: ExitStack) -> tuple[Writable, int]:
     """The output, and how many input lines are done already.
 
     Only whole windows count: lines are packed together within one, and in other company a score may differ in its
     last digit. What lies after them is written again.
     """
-    if files.output is None:
-        return sys.stdout.buffer, 0
+    if files.output is None or not files.output.exists():
+        return created(files.output, stack), 0
     with disk_trouble(files.output, 0):
-        out = stack.enter_context(files.output.open("r+b" if files.output.exists() else "w+b"))
-        starts = line_starts(out, columns.n_best)
+        with files.output.open("rb") as written:
+            starts = line_starts(written, columns.n_best)
         done = (len(starts) - 1) // window * window
+        out = stack.enter_context(files.output.open("r+b", buffering=0))
         out.truncate(starts[done])
         out.seek(starts[done])
     return out, done
 
 
-def line_starts(out: BinaryIO, n_best: int) -> list[int]:
+def line_starts(out: BufferedReader, n_best: int) -> list[int]:
     """Where the rows of each input line begin, and where the next ones will. The last line may lack some rows."""
     starts: list[int] = []
     position, before = 0, -1

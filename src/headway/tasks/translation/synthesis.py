@@ -21,6 +21,7 @@ from headway.metrics import sentence_chrf
 from headway.storage.files import digest_of, disk_trouble, make_folder, rename, replace_text, sync_folder
 from headway.storage.folder import WEIGHTS
 from headway.storage.lock import Lock
+from headway.storage.publication import place_of
 from headway.tasks.translation.file_translation import Columns, Files, translate_lines
 from headway.tasks.translation.translator import Translator
 from headway.version import installed
@@ -62,8 +63,8 @@ class Making:
 
     def order(self, engine: str) -> dict[str, Any]:
         """What makes two orders the same: contents, not the names of files."""
-        paths = {"weights": self.model / WEIGHTS, "text": self.text, "reference": self.reference}
-        paths |= {f"model beside ({n})": folder / WEIGHTS for n, folder in enumerate(self.beside, 1)}
+        paths = {"weights": place_of(self.model) / WEIGHTS, "text": self.text, "reference": self.reference}
+        paths |= {f"model beside ({n})": place_of(folder) / WEIGHTS for n, folder in enumerate(self.beside, 1)}
         digests = {name: checksum(path) for name, path in paths.items() if path is not None}
         return {"kind": self.kind, **digests, **asdict(self.decoding), "engine": engine}
 
@@ -100,9 +101,7 @@ def checksum(path: Path) -> str:
 
 def read_facts(folder: Path) -> dict[str, Any]:
     """What an earlier order left; the folder must be its own, empty or new."""
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--out {folder}: this is a file; name a folder")
-    if not folder.exists() or not (found := {path.name for path in folder.iterdir()} - {LOCK}):
+    if not folder.is_dir() or not (found := {path.name for path in folder.iterdir()} - {LOCK}):
         return {}
     try:
         facts = json.loads((folder / FACTS).read_bytes())
@@ -181,9 +180,12 @@ def lines_of(path: Path) -> Iterator[str]:
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     beside = path.with_name(path.name + UNFINISHED)
-    with disk_trouble(beside, 0), beside.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{line}\n" for line in lines)
-    put(beside, path)
+    try:
+        with disk_trouble(path, 0), beside.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        put(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def put(beside: Path, path: Path) -> None:

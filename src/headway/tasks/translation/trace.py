@@ -9,11 +9,11 @@ from typing import Any
 
 from headway.data.padding import pad_rows
 from headway.errors import UsageError
-from headway.inspection.beam_trace import Watched
+from headway.inspection.beam_trace import Checked, Watched
 from headway.inspection.forward_pass import read
 from headway.inspection.panels import Look, panels
 from headway.inspection.tokens import check_prefix, edited, source_ids, told_pieces, told_target
-from headway.inspection.trace_request import LONGEST, TraceRequest
+from headway.inspection.trace_request import LONGEST, Check, TraceRequest, go_on
 from headway.model.hooks import ablate, twin
 from headway.model.models import EncoderDecoder
 from headway.search import Beam, Hypothesis
@@ -23,7 +23,7 @@ from headway.tasks.translation.facts import design_of, facts
 from headway.tasks.translation.translator import Manner, Translator
 
 
-def trace_translation(translator: Translator, request: TraceRequest) -> dict[str, Any]:
+def trace_translation(translator: Translator, request: TraceRequest, check: Check = go_on) -> dict[str, Any]:
     """Translate a sentence and tell all about it."""
     longest = min(LONGEST, design_of(translator).longest)
     request = replace(request, alpha=Manner().alpha if request.alpha is None else request.alpha)
@@ -32,7 +32,7 @@ def trace_translation(translator: Translator, request: TraceRequest) -> dict[str
     changed = edited(ids, request.edit, translator.tokenizers.source, longest)
     model = twin(translator.model)
     with ablate(model, request.silenced):
-        look, found = search(model, translator, request, changed)
+        look, found = search(model, translator, request, changed, check)
         shown = panels(look)
     return {
         "kind": "translation",
@@ -46,11 +46,11 @@ def trace_translation(translator: Translator, request: TraceRequest) -> dict[str
 
 
 def search(
-    model: EncoderDecoder, translator: Translator, request: TraceRequest, ids: list[int]
+    model: EncoderDecoder, translator: Translator, request: TraceRequest, ids: list[int], check: Check
 ) -> tuple[Look, list[Hypothesis]]:
     """Translate, then read the output that was chosen."""
     source = pad_rows([ids], translator.device)
-    watched = watching(model, translator, request, request.prefix)
+    watched = watching(model, translator, request, check, request.prefix)
     found = watched(source, cross="beam" in request.include)
     if request.hypothesis >= len(found):
         raise UsageError(f"hypothesis is {request.hypothesis}; the search found {len(found)}, counted from 0")
@@ -58,18 +58,18 @@ def search(
     reading = read(model, source, chosen.ids, chosen.finished)
     if request.position >= reading.target.size(1):
         raise UsageError(f"position is {request.position}; the output has pieces 0 to {reading.target.size(1) - 1}")
-    return Look(model, design_of(translator), translator.tokenizers, request, watched, reading), found
+    return Look(model, design_of(translator), translator.tokenizers, request, watched, reading, check), found
 
 
 def watching(
-    model: EncoderDecoder, translator: Translator, request: TraceRequest, prefix: tuple[int, ...] = ()
+    model: EncoderDecoder, translator: Translator, request: TraceRequest, check: Check, prefix: tuple[int, ...] = ()
 ) -> Watched:
     """A search under the task's own rules; the output must fit what can be shown."""
     limits, longest = translator.task.limits, min(LONGEST, model.decoder.positions.longest or LONGEST)
     limits = replace(limits, extra=limits.extra + len(prefix), longest=min(limits.longest, longest))
     beam = Beam(size=request.beam_size, alpha=request.alpha or 0.0, n_best=request.beam_size, limits=limits)
     rules = translator.task.output.shapes([request.q], translator.tokenizers.target)
-    return Watched(model, beam, [*rules, *([Prefix([prefix])] if prefix else [])])
+    return Watched(model, beam, [*rules, *([Prefix([prefix])] if prefix else []), Checked(check)])
 
 
 def outputs(look: Look, found: list[Hypothesis]) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def outputs(look: Look, found: list[Hypothesis]) -> dict[str, Any]:
 def baseline(model: EncoderDecoder, translator: Translator, look: Look, ids: list[int]) -> dict[str, Any]:
     """The translation without the change, and what the changed model thinks of it."""
     request = look.request
-    plain = watching(model, translator, request)(pad_rows([ids], translator.device))[0]
+    plain = watching(model, translator, request, look.check)(pad_rows([ids], translator.device))[0]
     with ablate(model, request.silenced):
         now = read(model, look.reading.source, plain.ids, plain.finished)
     return {

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import regex
 import torch
 
 from headway.builtin import chosen
@@ -29,8 +29,9 @@ from headway.model.models import EncoderDecoder
 from headway.search import Beam, Constrained, Ensemble, Greedy, Hypothesis, Limits, Sample, Search, score_texts
 from headway.search.logits_processors import NoRepeat, Prefix, Shape
 from headway.search.minimum_bayes_risk import least_risk
-from headway.storage.folder import check_tensors, read_model
-from headway.storage.weights import load_weights, weights_of
+from headway.storage.checked_weights import filled
+from headway.storage.folder import read_model
+from headway.storage.publication import newest
 from headway.tasks.run import Run, saved_run
 from headway.tasks.translation.result import Translation, joined
 from headway.tasks.translation.task import Translation as Task
@@ -78,7 +79,7 @@ class Manner:
         _ = self.patterns  # refuses what is no pattern
 
     @cached_property
-    def patterns(self) -> list[re.Pattern[str]]:
+    def patterns(self) -> list[regex.Pattern[str]]:
         return protected_spans.compiled(self.keep)
 
     @property
@@ -112,11 +113,11 @@ def checked(one: Translation, how: Manner) -> Translation:
     return replace(one, lost=protected_spans.lost(wanted, one.text), alternatives=others)
 
 
-def engine_for(model: EncoderDecoder, run: Run, name: str, precision: str, folder: Path) -> Engine:
+def engine_for(model: EncoderDecoder, run: Run, name: str, precision: str) -> Engine:
     """Recorded graphs on CUDA, else the fastest that runs here."""
     if model.head.weight.is_cuda and name in ("auto", "cuda"):
         return CudaEngine(model, "bf16" if precision == "auto" else precision)
-    return choose(model, run.model, name, precision, folder).engine  # pyright: ignore[reportArgumentType]
+    return choose(model, run.model, name, precision).engine  # pyright: ignore[reportArgumentType]
 
 
 def check_together(engine: str, precision: str) -> None:
@@ -171,15 +172,12 @@ class Translator:
 
     @classmethod
     def _open(cls, folder: Path, where: torch.device, engine: str, precision: str) -> Translator:
-        files = read_model(folder)
+        files, tokenizers = newest(folder, lambda place: (read_model(place), Tokenizers.load(place)))
         run = saved_run(files.config_text, f"{folder}/config.toml")
         if not isinstance(run.model, EncoderDecoderDesign):
             raise UsageError(f"{folder}: a model of the kind {run.model.kind}, not a translator; see headway predict")
-        tokenizers = Tokenizers.load(folder)
-        model = run.model.build(len(tokenizers.source), len(tokenizers.target)).eval()
-        check_tensors({name: tuple(tensor.shape) for name, tensor in weights_of(model).items()}, files.tensors)
-        load_weights(model, files.tensors)
-        return cls(run, tokenizers, model, engine_for(model.to(where), run, engine, precision, folder), where)
+        model = filled(partial(run.model.build, len(tokenizers.source), len(tokenizers.target)), files.tensors)
+        return cls(run, tokenizers, model, engine_for(model.to(where), run, engine, precision), where)
 
     @property
     def direction(self) -> str:

@@ -1,0 +1,85 @@
+"""A reading process: parses texts and files, writes their translations, guesses languages.
+
+It does so apart from the server, which can end it at any moment: python -m headway.serve.reader
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from headway.serve.channel import Message
+from headway.serve.detection import Detector
+from headway.serve.documents import Document, Written, open_document
+from headway.serve.markup import Markup
+from headway.serve.plain_text import Prose
+from headway.serve.problems import Problem
+from headway.serve.projection import Links
+from headway.serve.worker import work
+
+TEXTS: dict[str, Callable[[str], Written]] = {"text": Prose, "html": Markup}  # all other kinds are of files
+
+
+class Said(NamedTuple):
+    """The translation of one text."""
+
+    text: str
+    alignment: Links
+
+
+class Reader:
+    """Keeps nothing between two messages. A file's bytes come and go in Base64."""
+
+    def __init__(self) -> None:
+        self.acts = {"read": self.read, "write": self.write, "guesses": self.guesses, "source": self.source}
+
+    def facts(self) -> list[Message]:
+        """It has no models."""
+        return []
+
+    def answer(self, message: Message, stopped: Callable[[], bool]) -> Message:
+        """What was `done`, or the `problem` with the request: its status and its detail."""
+        try:
+            return {"done": self.acts[message["act"]](**message["given"])}
+        except Problem as problem:
+            return {"problem": [problem.status, problem.detail]}
+
+    def read(self, kind: str, sources: Sequence[str]) -> list[Message]:
+        """For each source what there is to translate."""
+        found = [opened(kind, source) for source in sources]
+        return [{"texts": one.texts, "aligned": one.aligned} for one in found]
+
+    def write(self, kind: str, sources: Sequence[str], answers: Sequence[Sequence[Any]]) -> list[str]:
+        """Each source again, with a text and an alignment for each of its texts."""
+        return [
+            written(opened(kind, source), [Said(*one) for one in mine])
+            for source, mine in zip(sources, answers, strict=True)
+        ]
+
+    def guesses(self, known: Sequence[str], texts: Sequence[str]) -> list[list[Message]]:
+        detector = Detector(known)
+        return [[asdict(guess) for guess in detector.guesses(text)] for text in texts]
+
+    def source(self, known: Sequence[str], texts: Sequence[str], among: Sequence[str]) -> list[Message]:
+        detector = Detector(known)
+        return [asdict(detector.source(text, among)) for text in texts]
+
+
+def opened(kind: str, source: str) -> Written | Document:
+    return TEXTS[kind](source) if kind in TEXTS else open_document(kind, b64decode(source))
+
+
+def written(document: Written | Document, answers: Sequence[Said]) -> str:
+    if isinstance(document, Document):
+        return b64encode(document.packed(answers)).decode()
+    return document.rendered(answers)
+
+
+def main() -> None:
+    work(lambda *_: Reader())
+
+
+if __name__ == "__main__":
+    main()
