@@ -61,12 +61,12 @@ def table_of(what: str, overrides: list[str]) -> tuple[dict[str, Any], Path | No
 
 def design_of(table: dict[str, Any], where: str) -> Any:
     """A run keeps its model under [model]; a design stands alone. Without a kind it is an encoder-decoder."""
-    from headway.model.design import EncoderDecoderDesign, Model
+    from headway.model.design import EncoderDecoderDesign, ModelDesign
     from headway.tasks.run import Run
 
     if table.keys() & {"model", "data", "text", "training"}:
         return config.from_dict(Run, table, where).model
-    return config.from_dict(Model if "kind" in table else EncoderDecoderDesign, table, where)
+    return config.from_dict(ModelDesign if "kind" in table else EncoderDecoderDesign, table, where)
 
 
 def sizes_of(table: dict[str, Any], folder: Path | None, given: int | None) -> list[int]:
@@ -143,7 +143,7 @@ def megabytes(count: int) -> str:
 
 def pair_table() -> str:
     """Which positions go with which attention, in Markdown; the reason where they do not."""
-    from headway.model.design import objection
+    from headway.model.assembly import unsupported
     from headway.model.kernels import Fused, Linear, Linformer, Softmax
     from headway.model.kernels.scores import Score
     from headway.model.positions import Position
@@ -156,9 +156,9 @@ def pair_table() -> str:
     notes: dict[str, int] = {}
 
     def cell(position: Any, mixing: Any) -> str:
-        if objection(position, mixing, size, causal=True) is None:
+        if unsupported(position, mixing, size, causal=True) is None:
             return "yes"
-        reason = objection(position, mixing, size, causal=False)
+        reason = unsupported(position, mixing, size, causal=False)
         if reason is None:
             return "encoder"
         general = reason.replace(f"{mixing.kind} att", "this att").replace(f"{position.kind} pos", "these pos")

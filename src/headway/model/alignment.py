@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from headway.model.hooks import looked_at, twin
+from headway.model.hooks import source_attention, twin
 from headway.model.models import EncoderDecoder
 from headway.text.tokenizer import Tokenizer, Tokenizers
 from headway.text.vocabulary import BOS, EOS, PAD
@@ -41,7 +41,7 @@ def cross_attention(
     longest = max(map(len, targets)) + 1
     inputs = torch.tensor([[BOS, *t, *[PAD] * (longest - len(t) - 1)] for t in targets], device=source.device)
     model = twin(model)  # other threads may be using it
-    return looked_at(model, source, inputs).masked_fill((source == EOS)[:, None], 0.0)
+    return source_attention(model, source, inputs).masked_fill((source == EOS)[:, None], 0.0)
 
 
 def words(pieces: list[int], tokenizer: Tokenizer) -> list[int]:

@@ -96,8 +96,10 @@ def last_cross(model: nn.Module) -> str:
     return [name for name in attention_layers(model) if name.endswith("cross_attention")][-1]
 
 
-def looked_at(model: nn.Module, source: Int[Tensor, "b s"], inputs: Int[Tensor, "b t"]) -> Float[Tensor, "b t s"]:
-    """Where the last decoder layer looked in the source while it wrote: the mean of its heads."""
+def source_attention(
+    model: nn.Module, source: Int[Tensor, "b s"], inputs: Int[Tensor, "b t"]
+) -> Float[Tensor, "b t s"]:
+    """Return the cross-attention weights of the last decoder layer, the mean of its heads."""
     with record(model) as seen:
         model(source, inputs)
     return seen.attention(last_cross(model)).mean(dim=1).float()

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from headway.config import merge
 from headway.data.corpus import Data
 from headway.data.files import Files
-from headway.model.design import EncoderDecoderDesign, Model
+from headway.model.design import EncoderDecoderDesign, ModelDesign
 from headway.tasks.base import Setup, pairs_of
 from headway.tasks.classification.task import Classification
 from headway.tasks.language_model.task import LanguageModelling
@@ -33,7 +33,7 @@ class Run:
     data: Data | Files = Data()  # files to learn from
     text: Text = Subword()  # how text becomes pieces
     target_text: Text | None = None  # another kind of pieces for the target; unset: the same
-    model: Model = EncoderDecoderDesign()  # the architecture
+    model: ModelDesign = EncoderDecoderDesign()  # the architecture
     training: Training = Training()  # how it is learned
 
     @staticmethod

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headway.model.losses import chunked
+from headway.model.encoded import NO_SOURCE
 from headway.model.models import LanguageModel
 from headway.tasks.tagging.words import hide, unknown
 
@@ -46,7 +46,7 @@ class Lesson:
         return known.masked_fill(forgot.repeat(self.readings), 0)
 
     def sums(self, model: LanguageModel, hidden: Float[Tensor, "c t d"], labels: Int[Tensor, "b t"]) -> Sums:
-        loss = chunked(hidden, model.head.weight, model.head.bias, labels, self.smoothing, self.agreement)
+        loss = model.head.loss(hidden, NO_SOURCE, labels, self.smoothing, self.agreement)
         return loss.total, loss.nll, loss.count
 
 
@@ -73,7 +73,7 @@ class Remembering(nn.Module):
     def __init__(self, model: LanguageModel, lesson: Lesson, rows: int) -> None:
         super().__init__()
         self.model, self.lesson, self.rows = model, lesson, rows
-        weight, layers = model.embedding.weight, len(model.stack.layers)
+        weight, layers = model.embedding.weight, len(model.transformer.layers)
         vectors = weight.detach().new_zeros(layers, lesson.readings, rows, model.memory, weight.size(1))
         length = vectors.new_zeros(lesson.readings, rows, dtype=torch.long)
         self.carried = {"vectors": vectors, "length": length}

@@ -20,7 +20,6 @@ from headway.data.quick_check import look
 from headway.errors import UsageError
 from headway.metrics import choose, measure
 from headway.model.design import EncoderDecoderDesign
-from headway.model.losses import chunked
 from headway.model.models import EncoderDecoder
 from headway.model.size import check_range
 from headway.search import Beam, Greedy, Limits
@@ -79,11 +78,10 @@ class TranslationObjective(nn.Module):
     def forward(
         self, source: Int[Tensor, "b s"], inputs: Int[Tensor, "b t"], labels: Int[Tensor, "b t"]
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""], Int[Tensor, ""]]:
-        head, agreement = self.model.head, self.agreement if self.training else 0.0
+        agreement = self.agreement if self.training else 0.0
         if agreement:
             source, inputs = (torch.cat([ids, ids]) for ids in (source, inputs))
-        hidden = self.model.hidden(source, inputs)
-        loss = chunked(hidden, head.weight, head.bias, labels, self.smoothing, agreement)
+        loss = self.model.loss(source, inputs, labels, self.smoothing, agreement)
         return loss.total, loss.nll, loss.count
 
 
@@ -167,7 +165,7 @@ class TranslationTask:
             source = pad_rows([sources[i] for i in pack], device)
             inputs = pad_rows([[BOS, *targets[i]] for i in pack], device)
             labels = pad_rows([[*targets[i], EOS] for i in pack], device)
-            loss = chunked(model.hidden(source, inputs), model.head.weight, model.head.bias, labels, 0.0)
+            loss = model.loss(source, inputs, labels, smoothing=0.0)
             total, count = total + float(loss.nll), count + int(loss.count)
         return total / max(1, count)
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from headway.data.padding import pad_rows
-from headway.model.hooks import looked_at
+from headway.model.hooks import source_attention
 from headway.model.models import EncoderDecoder
 from headway.storage.byte_tables import pack
 from headway.text.tokenizer import Tokenizers
@@ -23,7 +23,7 @@ def attending(
     target = tokenizers.target.encode(output)
     if max(len(source), len(target) + 1) > LONGEST:
         return {}
-    weights = looked_at(model, pad_rows([source], device), pad_rows([[BOS, *target]], device))
+    weights = source_attention(model, pad_rows([source], device), pad_rows([[BOS, *target]], device))
     columns = [tokenizers.source.piece(piece) for piece in source]
     rows = [tokenizers.target.piece(piece) for piece in [*target, EOS]]
     return {"rows": rows, "columns": columns, **pack(weights[0])}
