@@ -435,9 +435,9 @@ def test_the_worked_example_has_its_shapes() -> None:
     mask = Mask(causal=True).at(pos, pos).dense()
     assert mask is not None and torch.equal(mask[0, 0], torch.ones(5, 5).tril().bool())
     with torch.no_grad():
-        memory = model.encode(source)
-        assert [tuple(view.x.shape) for view in memory] == [(1, 10, 512)] * 6
-        assert len({id(view) for view in memory}) == 1
+        memories = model.encode(source).memories
+        assert [tuple(memory.x.shape) for memory in memories] == [(1, 10, 512)] * 6
+        assert len({id(memory) for memory in memories}) == 1
         assert model(source, target).shape == (1, 5, 100)
 
 

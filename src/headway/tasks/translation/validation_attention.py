@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from headway.data.padding import pad_rows
+from headway.model.decoders import TransformerDecoder
 from headway.model.hooks import source_attention
 from headway.model.models import EncoderDecoder
 from headway.storage.byte_tables import pack
@@ -21,7 +22,7 @@ def attending(
 ) -> dict[str, Any]:
     """The last decoder layer's look at the source, the mean of its heads; a row for each piece that was written."""
     target = tokenizers.target.encode(output)
-    if max(len(source), len(target) + 1) > LONGEST:
+    if max(len(source), len(target) + 1) > LONGEST or not isinstance(model.decoder, TransformerDecoder):
         return {}
     weights = source_attention(model, pad_rows([source], device), pad_rows([[BOS, *target]], device))
     columns = [tokenizers.source.piece(piece) for piece in source]
