@@ -16,7 +16,7 @@ from headway.data.files import Files
 from headway.errors import UsageError
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
 from headway.model.models import EncoderDecoder, LanguageModel
-from headway.model.plain_design import Exportable
+from headway.model.plain_design import Exportable, other_part
 from headway.storage.folder import CARD, CONFIG, check_tensors, read_model
 from headway.storage.weights import load_weights, weights_of
 from headway.tasks.run import Run
@@ -72,6 +72,8 @@ def read_trained(folder: Path) -> Trained:
     run = config.from_dict(Run, config.parse_toml(found.config_text, where), where)
     if not isinstance(run.model, EncoderDecoderDesign | LanguageModelDesign):
         raise UsageError(f"{folder}: a model of kind {run.model.kind}; translators and language models are exported")
+    if (part := other_part(run.model)) is not None:
+        raise UsageError(f"{folder}: the model has a {part}, which no export format knows; use headway itself")
     tokenizers = Tokenizers.load(folder)
     model = fresh(run.model, len(tokenizers.source), len(tokenizers.target))
     check_tensors({name: tuple(x.shape) for name, x in weights_of(model).items()}, found.tensors)

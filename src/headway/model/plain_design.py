@@ -1,4 +1,4 @@
-"""Designs that plainer ones can say: a heavier stream becomes larger weights, unequal attention becomes equal."""
+"""Designs rewritten with simpler parts, for other engines and formats; and parts that these do not know."""
 
 from __future__ import annotations
 
@@ -6,15 +6,27 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from headway.model.base_design import Design
+from headway.model.decoders import Transformer
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
+from headway.model.inputs import Tokens
 from headway.model.kernels import Fused, Mixing, Softmax
 from headway.model.kernels.scores import Dot, ScaledDot
+from headway.model.outputs import Vocabulary
 from headway.model.residuals import DeepNorm, Post
 from headway.storage.weights import NamedTensors
 
 Exportable = EncoderDecoderDesign | LanguageModelDesign
 
 SAME_AS = {Softmax(score=ScaledDot()): Fused(), Softmax(score=Dot()): Fused(scaled=False)}
+
+THE_PAPERS = {"inputs": Tokens, "decoder": Transformer, "output": Vocabulary}
+
+
+def other_part(design: Design) -> str | None:
+    """Return the kind and the key of a part that only Headway's own modules compute, or None."""
+    parts = ((key, getattr(design, key, None), kind) for key, kind in THE_PAPERS.items())
+    return next((f"{part.kind} {key}" for key, part, kind in parts if part and not isinstance(part, kind)), None)
 
 
 def plain(mixing: Mixing) -> Mixing:

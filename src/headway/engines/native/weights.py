@@ -14,14 +14,12 @@ from torch.nn import functional as F
 
 from headway.engines.base import Precision, Unavailable
 from headway.engines.native.library import Array, Sizes
-from headway.model.decoders import Transformer
 from headway.model.design import Design, EncoderDecoderDesign
 from headway.model.feed_forward import FeedForward, Gelu, Relu, Swiglu, Swish
-from headway.model.inputs import Tokens
 from headway.model.kernels import Fused, Mixing, Softmax
 from headway.model.kernels.scores import Dot, ScaledDot
 from headway.model.norms import LayerNorm, RMSNorm
-from headway.model.outputs import Vocabulary
+from headway.model.plain_design import other_part
 from headway.model.positions import Alibi, Bucketed, Learned, NoPositions, Rotary, Sinusoidal
 from headway.model.residuals import DeepNorm, Post, Pre, ReZero
 from headway.model.size import Size
@@ -47,10 +45,9 @@ def unsupported(design: Design) -> str | None:
     """Return why the kernel cannot compute this model, or None."""
     if not isinstance(design, EncoderDecoderDesign):
         return f"the kernel runs encoder-decoders, this is {design.__class__.__name__}"
+    if (part := other_part(design)) is not None:
+        return f"the kernel has no {part}"
     parts = [
-        ("inputs", design.inputs, (Tokens,)),
-        ("decoder", design.decoder, (Transformer,)),
-        ("output", design.output, (Vocabulary,)),
         ("feed_forward", design.feed_forward, tuple(FEEDS)),
         ("residual", design.residual, tuple(PLACES)),
         ("norm", design.norm, NORMS),
