@@ -53,7 +53,10 @@ class EncoderBlock(nn.Module):
         self.around_self, self.around_feed = residuals
 
     def forward(self, x: Stream, info: TokenInfo, state: BlockState, before: Memory | None = None) -> Stream:
-        x = self.around_self(x, lambda h: self.attend(h, info, state, before), info.real)
+        def attend(h: Stream) -> Stream:
+            return self.attend(h, info, state, before)
+
+        x = self.around_self(x, attend, info.real)
         return self.around_feed(x, self.feed_forward, info.real)
 
     def attend(self, h: Stream, info: TokenInfo, state: BlockState, before: Memory | None) -> Stream:
@@ -83,8 +86,14 @@ class DecoderBlock(nn.Module):
         self.around_self, self.around_source, self.around_feed = residuals
 
     def forward(self, x: Stream, memory: Memory, info: TokenInfo, state: BlockState) -> Stream:
-        own, pos = self.self_attention, info.pos
-        x = self.around_self(x, lambda h: own(h, h, info.mask, pos, pos, state.own), info.real)
-        cross = self.cross_attention
-        x = self.around_source(x, lambda h: cross(h, memory.x, memory.mask, pos, memory.pos, state.source), info.real)
+        pos = info.pos
+
+        def attend(h: Stream) -> Stream:
+            return self.self_attention(h, h, info.mask, pos, pos, state.own)
+
+        def attend_to_source(h: Stream) -> Stream:
+            return self.cross_attention(h, memory.x, memory.mask, pos, memory.pos, state.source)
+
+        x = self.around_self(x, attend, info.real)
+        x = self.around_source(x, attend_to_source, info.real)
         return self.around_feed(x, self.feed_forward, info.real)

@@ -40,7 +40,7 @@ class EncoderDecoderDesign(Design):
         check_range("encoder_layers", self.encoder_layers, 1, LARGEST["layers"])
         check_range("decoder_layers", self.decoder_layers, 1, LARGEST["layers"])
         self.read_layers()
-        if self.tie == "all" and not isinstance(self.inputs, Tokens):
+        if self.tie == "all" and self.inputs.kind != "tokens":
             raise ValueError(f'tie = "all" needs token inputs, not {self.inputs.kind}; set tie = "output"')
         check_pair(self.positions, self.attention, self.size(), causal=True)
         check_pair(self.positions, self.encoder_attention or self.attention, self.size(), causal=False)
@@ -127,7 +127,7 @@ class TextEncoderDesign(Design):
         super().__post_init__()
         check_range("layers", self.layers, 1, LARGEST["layers"])
         check_range("pairs", self.pairs, 0, LARGEST["vocabulary"])
-        if self.pairs and not isinstance(self.inputs, Tokens):
+        if self.pairs and self.inputs.kind != "tokens":
             raise ValueError(f"pairs need token inputs, not {self.inputs.kind}; set pairs = 0")
         check_pair(self.positions, self.attention, self.size(), causal=False)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
-from headway.model.attention import Attention
+from headway.model.attention import Attention, bias_of
 from headway.model.feed_forward import ReluLayer, SwigluLayer
 from headway.model.inputs import TokenEmbedding
 from headway.model.outputs import OutputLayer
@@ -34,16 +34,16 @@ def initialise(model: nn.Module, gains: Mapping[str, float]) -> None:
 
 def initialise_linear(linear: nn.Linear) -> None:
     nn.init.xavier_uniform_(linear.weight)
-    if linear.bias is not None:
-        nn.init.zeros_(linear.bias)
+    if (bias := bias_of(linear)) is not None:
+        nn.init.zeros_(bias)
 
 
 def initialise_attention(attention: Attention, gain: float) -> None:
     """W_Q, W_K and W_V share one matrix but begin as three."""
-    q, k, v = attention.qkv.weight.detach().split(attention.widths)
-    for part in (q, k, v):
+    parts = attention.qkv.weight.detach().split_with_sizes(attention.widths)
+    for part in parts:
         nn.init.xavier_uniform_(part)
-    v.mul_(gain)
+    parts[2].mul_(gain)
     scale(attention.out, gain)
 
 

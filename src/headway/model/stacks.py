@@ -53,7 +53,7 @@ class Encoder(Stack):
 
     def every_layer(self, x: Stream, info: TokenInfo) -> list[Stream]:
         """Return the output of each layer, before the last norm."""
-        x, outputs = self.add_positions(x, info), []
+        x, outputs = self.add_positions(x, info), list[Stream]()
         for layer, state in zip(self.layers, self.empty_states(), strict=True):
             x = layer(x, info, state)
             outputs.append(x)
