@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headway import recipes
 from headway.config import dump, field_comments, from_dict, load, override, schema, to_dict
 from headway.errors import UsageError
-from headway.model.design import EncoderDecoderDesign, LanguageModelDesign, Model, TextEncoderDesign
+from headway.model.design import EncoderDecoderDesign, LanguageModelDesign, ModelDesign, TextEncoderDesign
 from headway.model.feed_forward import FeedForward
 from headway.model.kernels import Fused, Linear, Linformer, Mixing, Softmax
 from headway.model.kernels.scores import Score
@@ -29,7 +29,7 @@ def members(family: Any) -> list[Any]:
 
 def designs() -> list[Any]:
     """Every recipe, and every member of every family inside a design."""
-    plain = [recipe() for recipe in recipes.ALL.values()] + members(Model)
+    plain = [recipe() for recipe in recipes.ALL.values()] + members(ModelDesign)
     unscaled = {Tener(): Fused(scaled=False)}
     places = [TextEncoderDesign(positions=one, attention=unscaled.get(one, Fused())) for one in members(Position)]
     mixings = [*members(Mixing), *(Softmax(score=one) for one in members(Score))]
@@ -63,9 +63,9 @@ def written(text: str | bytes, folder: Path) -> Path:
 def test_what_is_dumped_loads(design: Any, tmp_path: Path) -> None:
     path = written(dump(design), tmp_path)
     assert load(type(design), path) == design
-    assert load(Model, path) == design  # the kind alone tells which model it is
+    assert load(ModelDesign, path) == design  # the kind alone tells which model it is
     assert from_dict(type(design), to_dict(design)) == design
-    assert from_dict(Model, json.loads(json.dumps(to_dict(design)))) == design
+    assert from_dict(ModelDesign, json.loads(json.dumps(to_dict(design)))) == design
 
 
 @pytest.mark.parametrize("recipe", recipes.ALL)
@@ -80,7 +80,7 @@ def test_a_whole_run_loads(recipe: str, tmp_path: Path) -> None:
 
 def test_every_setting_is_explained() -> None:
     """The comment at the end of a field's line is the TOML's comment; one without is a mistake."""
-    for member in get_args(Model):
+    for member in get_args(ModelDesign):
         names = {field.name for field in fields(member)} - {"kind"}
         assert names - field_comments(member).keys() == set()
         lines = dump(member()).splitlines()
@@ -251,7 +251,7 @@ def test_what_is_wrong_is_one_line(name: str, tmp_path: Path) -> None:
 )
 def test_the_complaint_is_about_the_model_that_was_meant(text: str, line: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
-        load(Model, written(text, tmp_path))
+        load(ModelDesign, written(text, tmp_path))
     assert line in str(error.value)
 
 
@@ -314,7 +314,7 @@ def fits(value: Any, rule: dict[str, Any], whole: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("design", designs(), ids=lambda design: design.kind)
 def test_the_schema_accepts_what_loads(design: Any) -> None:
-    for kind in (type(design), Model):
+    for kind in (type(design), ModelDesign):
         whole = json.loads(json.dumps(schema(kind)))
         assert fits(to_dict(design), whole, whole)
 

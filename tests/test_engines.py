@@ -24,7 +24,7 @@ from headway.engines import Engine, Unavailable, choose, spread, translate_all
 from headway.engines.ctranslate2.engine import CTranslate2Engine
 from headway.engines.native import build
 from headway.engines.native.engine import NativeEngine
-from headway.engines.native.weights import objection
+from headway.engines.native.weights import unsupported
 from headway.engines.pytorch import TorchEngine
 from headway.errors import UsageError
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
@@ -259,7 +259,7 @@ def sources_again(count: int) -> Tensor:
 @pytest.mark.parametrize("name", UNSUPPORTED)
 def test_designs_it_cannot_express_run_otherwise(name: str) -> None:
     design = UNSUPPORTED[name]
-    assert name in (objection(design) or "")
+    assert name in (unsupported(design) or "")
     chosen = choose(design.build(WORDS), design)
     assert chosen.engine.name in ("ctranslate2", "torch")
     assert name.split()[0] in chosen.reason

@@ -279,7 +279,7 @@ def test_gradients_are_the_slope_of_the_log_probability(translator: Translator, 
     """The sum over the source of input times gradient is the slope when all its vectors grow together."""
     model, source = copy.deepcopy(translator.model).double(), source_of(whole)
     target = torch.tensor([[BOS, *ids_of(whole)[:-1]]])
-    vectors, step = model.source_embedding(source).detach(), 1e-4
+    vectors, step = model.source_embedding(source).vectors.detach(), 1e-4
 
     @torch.no_grad()
     def chosen(scale: float) -> Tensor:

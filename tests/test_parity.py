@@ -23,8 +23,9 @@ from headway.exchange.huggingface import (
     to_marian,
 )
 from headway.model.attention import Attention
-from headway.model.blocks import BlockState, Place, Source
+from headway.model.blocks import BlockState, TokenInfo
 from headway.model.design import Design, EncoderDecoderDesign, LanguageModelDesign
+from headway.model.encoded import Memory
 from headway.model.feed_forward import Gelu, Relu, Swiglu, Swish
 from headway.model.kernels import Fused
 from headway.model.mask import Mask
@@ -92,7 +93,7 @@ class TestTorch:
         theirs.norm2.load_state_dict(ours.around_feed.norm.state_dict())
         x = torch.randn(3, 6, 16, requires_grad=True)
         real = torch.arange(6) < torch.tensor([[6], [5], [2]])
-        mine = ours(x, Place(torch.arange(6)[None], Mask(keys=real), real), BlockState())
+        mine = ours(x, TokenInfo(torch.arange(6)[None], Mask(keys=real), real), BlockState())
         other = theirs(x, src_key_padding_mask=~real)
         close(mine[real], other[real])
         close(*(torch.autograd.grad(y[real].square().sum(), x)[0] / 100 for y in (mine, other)))
@@ -109,8 +110,8 @@ class TestTorch:
             getattr(theirs, norm).load_state_dict(getattr(ours, around).norm.state_dict())
         x, memory = torch.randn(3, 6, 16, requires_grad=True), torch.randn(3, 5, 16)
         real = torch.arange(5) < torch.tensor([[5], [4], [1]])
-        source = Source(memory, torch.arange(5)[None], Mask(keys=real))
-        mine = ours(x, source, Place(torch.arange(6)[None], Mask(causal=True)), BlockState())
+        source = Memory(memory, torch.arange(5)[None], Mask(keys=real))
+        mine = ours(x, source, TokenInfo(torch.arange(6)[None], Mask(causal=True)), BlockState())
         future = torch.ones(6, 6, dtype=torch.bool).triu(1)
         other = theirs(x, memory, tgt_mask=future, memory_key_padding_mask=~real)
         close(mine, other)

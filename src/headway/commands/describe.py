@@ -65,12 +65,12 @@ def table_of(what: str, overrides: list[str]) -> tuple[dict[str, Any], Path | No
 
 def design_of(table: dict[str, Any], where: str) -> Any:
     """A run keeps its model under [model]; a design stands alone. Without a kind it is an encoder-decoder."""
-    from headway.model.design import EncoderDecoderDesign, Model
+    from headway.model.design import EncoderDecoderDesign, ModelDesign
     from headway.tasks.run import Run
 
     if is_run(table):
         return config.from_dict(Run, table, where).model
-    return config.from_dict(Model if "kind" in table else EncoderDecoderDesign, table, where)
+    return config.from_dict(ModelDesign if "kind" in table else EncoderDecoderDesign, table, where)
 
 
 def is_run(table: dict[str, Any]) -> bool:
@@ -152,7 +152,7 @@ def megabytes(count: int) -> str:
 
 def pair_table() -> str:
     """Which positions go with which attention, in Markdown; the reason where they do not."""
-    from headway.model.design import objection
+    from headway.model.assembly import unsupported
     from headway.model.kernels import Fused, Linear, Linformer, Softmax
     from headway.model.kernels.scores import Score
     from headway.model.positions import Position
@@ -165,9 +165,9 @@ def pair_table() -> str:
     notes: dict[str, int] = {}
 
     def cell(position: Any, mixing: Any) -> str:
-        if objection(position, mixing, size, causal=True) is None:
+        if unsupported(position, mixing, size, causal=True) is None:
             return "yes"
-        reason = objection(position, mixing, size, causal=False)
+        reason = unsupported(position, mixing, size, causal=False)
         if reason is None:
             return "encoder"
         general = reason.replace(f"{mixing.kind} att", "this att").replace(f"{position.kind} pos", "these pos")

@@ -16,7 +16,7 @@ from headway.data.files import Files
 from headway.errors import UsageError
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
 from headway.model.models import EncoderDecoder, LanguageModel
-from headway.model.plain_design import Exportable
+from headway.model.plain_design import Exportable, other_part
 from headway.storage.checked_weights import filled
 from headway.storage.folder import CARD, CONFIG, ModelFiles, read_model
 from headway.storage.publication import newest
@@ -79,6 +79,8 @@ def read_trained(folder: Path) -> Trained:
     run = saved_run(found.config_text, str(folder / CONFIG))
     if not isinstance(run.model, EncoderDecoderDesign | LanguageModelDesign):
         raise UsageError(f"{folder}: a model of kind {run.model.kind}; translators and language models are exported")
+    if (part := other_part(run.model)) is not None:
+        raise UsageError(f"{folder}: the model has a {part}, which no export format knows; use headway itself")
     model = filled(partial(fresh, run.model, len(tokenizers.source), len(tokenizers.target)), found.tensors)
     return Trained(
         name=folder.resolve().name,

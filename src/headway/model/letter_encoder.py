@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from headway.model.design import TextEncoderDesign
 from headway.model.feed_forward import Relu
 from headway.model.initialisation import initialise
+from headway.model.inputs import Tokens, real_tokens
 from headway.model.models import TextEncoder
 from headway.model.size import check_range
 from headway.text.vocabulary import PAD
@@ -27,7 +28,7 @@ class LetterEncoder(nn.Module):
     def forward(self, letters: Int[Tensor, "b t c"]) -> Float[Tensor, "b t d"]:
         """Every word has at least one letter, also those that are padding."""
         flat = letters.flatten(0, 1)
-        mixed = self.mix(flat).masked_fill((flat == PAD)[..., None], -torch.inf)
+        mixed = self.mix(flat).masked_fill(~real_tokens(flat)[..., None], -torch.inf)
         return self.out(mixed.amax(dim=1)).unflatten(0, letters.shape[:2])
 
 
@@ -96,7 +97,7 @@ class LetterTransformer:
     def build(self, design: TextEncoderDesign, letters: int) -> LetterEncoder:
         small = replace(
             design, width=self.width, heads=self.heads, key_heads=None, head_width=None, layers=self.layers,
-            feed_forward=Relu(width=2 * self.width), longest=max(self.longest, 1), bigram_buckets=0,
+            feed_forward=Relu(width=2 * self.width), longest=max(self.longest, 1), bigram_buckets=0, inputs=Tokens(),
             embedding_dropout=None,
         )  # fmt: skip
         encoder = LetterEncoder(Everywhere(small.build(letters)), self.width, design.width)

@@ -8,8 +8,8 @@ from typing import ClassVar
 from jaxtyping import Int
 from torch import Tensor
 
+from headway.model.inputs import SourceBatch, lengths_of
 from headway.search.logits_processors import Shape, Shortest
-from headway.text.vocabulary import PAD
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class Limits:
         if self.shortest >= self.longest:
             raise ValueError(f"shortest is {self.shortest}; it must be less than longest, {self.longest}")
 
-    def caps(self, source: Int[Tensor, "b s"]) -> Int[Tensor, "b"]:
+    def caps(self, source: SourceBatch) -> Int[Tensor, "b"]:
         """The most steps each sentence gets, its end included."""
-        length = (source != PAD).sum(dim=1)
+        length = lengths_of(source)
         return (length * self.ratio + self.extra).long().clamp(min=1, max=self.longest)
 
-    def shapes(self, source: Int[Tensor, "b s"]) -> tuple[Shape, ...]:
+    def shapes(self, source: SourceBatch) -> tuple[Shape, ...]:
         """What keeps an output from ending too early; nothing if it may end at once."""
         if not self.shortest and not self.shortest_ratio:
             return ()
-        length = (source != PAD).sum(dim=1)
+        length = lengths_of(source)
         fewest = (length * self.shortest_ratio).long().clamp(min=self.shortest)
         return (Shortest(fewest.minimum(self.caps(source) - 1)),)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, get_args
 from headway.config import from_dict, merge, parse_toml
 from headway.data.corpus import Data
 from headway.data.files import Files
-from headway.model.design import EncoderDecoderDesign, Model
+from headway.model.design import EncoderDecoderDesign, ModelDesign
 from headway.storage.migration import RENAMED, VERSION, migrated
 from headway.tasks.base import Setup, pairs_of
 from headway.tasks.classification.task import Classification
@@ -37,7 +37,7 @@ class Run:
     data: Data | Files = Data()  # files to learn from
     text: Text = Subword()  # how text is split into tokens
     target_text: Text | None = None  # tokenisation of the target; unset: the same as text
-    model: Model = EncoderDecoderDesign()  # architecture
+    model: ModelDesign = EncoderDecoderDesign()  # architecture
     training: Training = Training()  # how the model is trained
 
     @staticmethod

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from headway.model.heads.vocabulary import VocabularyHead
-from headway.model.losses import chunked_cross_entropy
+from headway.model.encoded import NO_SOURCE, EncodedSource
+from headway.model.outputs import OutputLayer
 
 Sums = tuple[Float[Tensor, ""], Float[Tensor, ""], Int[Tensor, ""]]  # total loss, plain cross-entropy, real labels
 
@@ -50,11 +50,11 @@ class VocabularyPredictions:
     """Next-token distributions, as the vectors they are computed from."""
 
     hidden: Float[Tensor, "c t d"]  # with R-Drop the rows of one pass, then the rows of the other
-    head: VocabularyHead
+    head: OutputLayer
     labels: Int[Tensor, "b t"]
     r_drop: float = 0.0
+    source: EncodedSource = NO_SOURCE  # as `hidden`: with R-Drop twice
 
     def loss(self, label_smoothing: float) -> Sums:
-        head = self.head
-        loss = chunked_cross_entropy(self.hidden, head.weight, head.bias, self.labels, label_smoothing, self.r_drop)
+        loss = self.head.loss(self.hidden, self.source, self.labels, label_smoothing, self.r_drop)
         return loss.total, loss.nll, loss.count

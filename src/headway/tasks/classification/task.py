@@ -22,7 +22,7 @@ from headway.data.rows import pack, pad, take
 from headway.errors import UsageError
 from headway.metrics.classes import best_threshold
 from headway.model.classifiers import TextClassifier
-from headway.model.design import Model, TextEncoderDesign
+from headway.model.design import ModelDesign, TextEncoderDesign
 from headway.model.heads.pooling import Mean, Pooling
 from headway.model.initialisation import initialise_linear
 from headway.model.losses import symmetric_kl
@@ -88,7 +88,7 @@ class Classification:
     def prepare(self, setup: Setup) -> ClassificationTask:
         return ClassificationTask(setup, self)
 
-    def build(self, design: Model, pieces: int, labels: int) -> TextClassifier:
+    def build(self, design: ModelDesign, pieces: int, labels: int) -> TextClassifier:
         if not isinstance(design, TextEncoderDesign):
             raise UsageError(f'classification needs a model that reads (model.kind = "encoder"), not {design.kind}')
         try:

@@ -84,7 +84,7 @@ class MemoryForward(ForwardPass):
     def __init__(self, model: LanguageModel, noise: InputNoise, rows: int, r_drop: float = 0.0) -> None:
         super().__init__(model, r_drop)
         self.noise, self.rows = noise, rows
-        weight, layers = model.embedding.weight, len(model.stack.layers)
+        weight, layers = model.embedding.weight, len(model.transformer.layers)
         vectors = weight.detach().new_zeros(layers, self.passes, rows, model.memory, weight.size(1))
         length = vectors.new_zeros(self.passes, rows, dtype=torch.long)
         self.recurrent_state = {"vectors": vectors, "length": length}

@@ -20,7 +20,7 @@ from headway.data.schemes import SCHEMES
 from headway.data.tagged import layout_of
 from headway.errors import UsageError
 from headway.model.classifiers import WordClassifier
-from headway.model.design import Model, TextEncoderDesign
+from headway.model.design import ModelDesign, TextEncoderDesign
 from headway.model.heads.tags import Crf, TagHead, Tags
 from headway.model.initialisation import initialise_linear
 from headway.model.letter_encoder import Letters
@@ -95,7 +95,7 @@ class Tagging:
     def prepare(self, setup: Setup) -> TaggingTask:
         return TaggingTask(setup, self)
 
-    def build(self, design: Model, pieces: int, letters: int, labels: int) -> WordClassifier:
+    def build(self, design: ModelDesign, pieces: int, letters: int, labels: int) -> WordClassifier:
         """For so many pieces, letters and labels."""
         if not isinstance(design, TextEncoderDesign):
             raise UsageError(f'tagging needs a model that reads (model.kind = "encoder"), not {design.kind}')

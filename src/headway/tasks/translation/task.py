@@ -20,7 +20,6 @@ from headway.data.quick_check import look
 from headway.errors import UsageError
 from headway.metrics import choose, measure
 from headway.model.design import EncoderDecoderDesign
-from headway.model.losses import chunked_cross_entropy
 from headway.model.models import EncoderDecoder
 from headway.search import Beam, Greedy, Limits
 from headway.storage.card import CardFacts, DataFile, Score
@@ -85,7 +84,8 @@ class TranslationForward(ForwardPass):
         source, inputs, labels = batch
         if self.r_drop:
             source, inputs = (torch.cat([ids, ids]) for ids in (source, inputs))
-        return VocabularyPredictions(self.model.hidden(source, inputs), self.model.head, labels, self.r_drop)
+        hidden, encoded = self.model.decode(source, inputs)
+        return VocabularyPredictions(hidden, self.model.head, labels, self.r_drop, encoded)
 
 
 class TranslationTask:
@@ -170,7 +170,7 @@ class TranslationTask:
             source = pad_rows([sources[i] for i in pack], device)
             inputs = pad_rows([[BOS, *targets[i]] for i in pack], device)
             labels = pad_rows([[*targets[i], EOS] for i in pack], device)
-            loss = chunked_cross_entropy(model.hidden(source, inputs), model.head.weight, model.head.bias, labels, 0.0)
+            loss = model.loss(source, inputs, labels, label_smoothing=0.0)
             total, count = total + float(loss.nll), count + int(loss.count)
         return total / max(1, count)
 
