@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -19,11 +20,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from compiled import require_kernel
 from headway.data.padding import pad_rows
 from headway.engines import Engine, Unavailable, choose, spread, translate_all
 from headway.engines.ctranslate2.engine import CTranslate2Engine
 from headway.engines.native import build
 from headway.engines.native.engine import NativeEngine
+from headway.engines.native.library import Kernel
 from headway.engines.native.weights import objection
 from headway.engines.pytorch import TorchEngine
 from headway.errors import UsageError
@@ -114,10 +117,7 @@ def sources(count: int = 7, longest: int = 11) -> Tensor:
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled() -> None:
-    try:
-        build.library()
-    except Unavailable as reason:
-        pytest.skip(str(reason))
+    require_kernel()
 
 
 @pytest.fixture(params=DESIGNS)
@@ -342,7 +342,7 @@ def test_without_a_compiler(
 
 
 @pytest.mark.parametrize(
-    ("source", "reason"), [("int headway_check(int) { return 999999; }", "does not compute"), ("int x =", "error")]
+    ("source", "reason"), [("int headway_check(int, int) { return 9; }", "does not compute"), ("int x =", "error")]
 )
 def test_a_kernel_that_fails_is_not_used(
     source: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: None
@@ -355,6 +355,36 @@ def test_a_kernel_that_fails_is_not_used(
         with pytest.raises(Unavailable, match=reason):
             build.library()
     assert not list((tmp_path / "cache").rglob("*.so"))
+    with pytest.raises(pytest.fail.Exception, match=reason):  # the tests are not skipped: a compiler was found
+        require_kernel()
+
+
+def test_a_wrong_zero_point_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: None) -> None:
+    """Weights that are shifted by 127 where 128 is subtracted differ too little for a bound on random numbers."""
+    shutil.copytree(build.KERNEL, tmp_path / "kernel")
+    source = tmp_path / "kernel" / "linear.h"
+    text = source.read_text()
+    assert text.count("/ l.scale[i]) + 128)") == 1
+    source.write_text(text.replace("/ l.scale[i]) + 128)", "/ l.scale[i]) + 127)"))
+    monkeypatch.setattr(build, "KERNEL", tmp_path / "kernel")
+    monkeypatch.setattr(build, "FLAGS", tuple("-O0" if flag == "-O3" else flag for flag in build.FLAGS))
+    monkeypatch.setenv("HEADWAY_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(Unavailable, match="does not compute"):
+        build.library()
+
+
+@pytest.mark.parametrize(("rows", "outputs", "inputs"), [(1, 1, 16), (7, 70, 64), (13, 33, 256)])
+def test_an_int8_product_of_whole_numbers_is_exact(rows: int, outputs: int, inputs: int) -> None:
+    """With a 127 in every row all scales are 1, so nothing is rounded and numpy's integers are the answer."""
+    dice = np.random.default_rng(0)
+    weights, x = (dice.integers(-127, 128, (n, inputs)) for n in (outputs, rows))
+    weights[:, 0], x[:, -1] = 127, -127
+    bias = dice.integers(-1000, 1000, outputs)
+    found = np.empty((rows, outputs), np.float32)
+    arrays = [np.ascontiguousarray(each, np.float32) for each in (weights, bias, x)]
+    pointers = [each.ctypes.data for each in (*arrays, found)]
+    Kernel(build.library()).check("multiply", *pointers, outputs, inputs, rows, 1)
+    np.testing.assert_array_equal(found, x @ weights.T + bias)
 
 
 def test_old_processors_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, forgotten: None) -> None:
@@ -371,9 +401,9 @@ def test_old_processors_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 # ---------------------------------------------------------------- building
 
-TOY = 'extern "C" int headway_check(int) { return 0; }'
+TOY = 'extern "C" int headway_check(int, int) { return 0; }'
 BUILD = """
-import sys, pathlib, headway.engines.build as build
+import sys, pathlib, headway.engines.native.build as build
 build.KERNEL = pathlib.Path(sys.argv[1])
 print(build.library()._name)
 """
@@ -398,7 +428,7 @@ def test_a_damaged_build_is_made_again(tmp_path: Path, monkeypatch: pytest.Monke
     folder = next(build.folders())
     path = folder / f"native-{build.fingerprint(build.find_compiler())}.so"
     path.write_bytes(b"not a library")
-    assert build.library().headway_check(0) == 0  # made elsewhere, for this process
+    assert build.library().headway_check(0, 0) == 0  # made elsewhere, for this process
     assert not path.exists()
     build.outcome.cache_clear()
     assert build.library()._name == str(path)
