@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,12 +10,12 @@ import torch
 
 from headway.engines.cuda import captured_beam
 from headway.engines.cuda.beam_buffers import Extent, Trellis
+from headway.engines.cuda.indexed_attention import slot_attention
+from headway.engines.cuda.step_kernels import with_step_kernels
 from headway.model.design import EncoderDecoderDesign
 from headway.model.feed_forward import Relu
 from headway.model.kernels import Fused, Linear, Mixing
-from headway.model.kernels.indexed_attention import slot_attention
 from headway.model.models import EncoderDecoder
-from headway.model.states import Fixed, Indexed
 from headway.search import Beam, Greedy, Limits
 from headway.text.vocabulary import BOS, EOS, PAD
 from taped import Tape
@@ -54,7 +53,7 @@ class Taped(captured_beam.Recording):
 
 def following(model: EncoderDecoder, extent: Extent) -> captured_beam.Writer:
     """Keys stay where they are, as on a card in half precision."""
-    return captured_beam.ModelWriter(model, extent, partial(Indexed if extent.size > 1 else Fixed, extent.room))
+    return captured_beam.ModelWriter(model, extent, indexed=extent.size > 1)
 
 
 class QueueWriter:
@@ -204,3 +203,12 @@ def test_keys_are_read_where_they_were_written() -> None:
         values = torch.stack([v[origin[row, s], :, s] for s in range(4)], dim=1)
         weights = (q[row] * 0.5 @ keys.transpose(-1, -2)).softmax(dim=-1)
         torch.testing.assert_close(mixed[row], weights @ values, atol=1e-12, rtol=1e-12)
+
+
+def test_a_step_has_kernels_of_its_own_and_the_weights_of_the_model() -> None:
+    model = DESIGN.build(50)
+    twin = with_step_kernels(model, indexed=True)
+    assert all(ours is theirs for ours, theirs in zip(twin.parameters(), model.parameters(), strict=True))
+    assert all(ours is theirs for ours, theirs in zip(twin.buffers(), model.buffers(), strict=True))
+    kernels = [[type(layer.self_attention.kernel).__name__ for layer in one.decoder.layers] for one in (model, twin)]
+    assert kernels == [["FusedKernel"] * 2, ["IndexedKernel"] * 2]

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import torch
 
-from headway.engines.cuda import captured_beam, fused_decoder
+from headway.engines.cuda import captured_beam, fused_decoder, indexed_attention
 from headway.engines.cuda.beam_buffers import Extent, Trellis, walk
 from headway.model.design import EncoderDecoderDesign
 from headway.model.feed_forward import Gelu, Relu, Swiglu
-from headway.model.kernels import Softmax, indexed_attention
+from headway.model.kernels import Softmax
 from headway.model.models import EncoderDecoder
 from headway.model.norms import RMSNorm
 from headway.model.positions import Learned, Rotary
@@ -116,7 +116,7 @@ def mixed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> to
 @pytest.mark.parametrize(("kind", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
 @pytest.mark.parametrize("width", [64, 40])  # heads of any width may be asked for
 def test_slot_attention_follows_the_index(width: int, kind: torch.dtype, bound: float) -> None:
-    from headway.model.kernels.indexed_keys import slot_attention
+    from headway.engines.cuda.indexed_keys import slot_attention
 
     torch.manual_seed(0)
     n, h, s = 6, 3, 48

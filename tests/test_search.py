@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from headway.config import dump, from_dict
+from headway.engines.cuda.states import Fixed
 from headway.errors import UsageError
-from headway.model.states import Fixed
 from headway.search import (
     Beam,
     Greedy,

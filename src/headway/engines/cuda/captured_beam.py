@@ -20,9 +20,10 @@ from torch import Tensor
 
 from headway.engines.cuda.beam_buffers import Extent, Trellis
 from headway.engines.cuda.fused_decoder import LeanWriter
+from headway.engines.cuda.states import Fixed
+from headway.engines.cuda.step_kernels import with_step_kernels
 from headway.model.cuda_graph import Graph, record_onto
 from headway.model.models import EncoderDecoder, Rows
-from headway.model.states import Fixed, Indexed
 from headway.search.base import Hypothesis
 from headway.search.beam import Beam
 from headway.search.limits import Limits
@@ -87,12 +88,12 @@ MakeWriter = Callable[[EncoderDecoder, Extent], Writer]
 class ModelWriter:
     """Any model, by its own steps. Here nobody waits: every sentence has a lane of its own."""
 
-    def __init__(self, model: EncoderDecoder, extent: Extent, room: Callable[[], Fixed]) -> None:
-        self.model, self.extent, self.room = model, extent._replace(lanes=extent.sentences), room
+    def __init__(self, model: EncoderDecoder, extent: Extent, indexed: bool) -> None:
+        self.model, self.extent = with_step_kernels(model, indexed), extent._replace(lanes=extent.sentences)
         self.rows: Rows | None = None
 
     def read(self, source: Int[Tensor, "b s"]) -> None:
-        self.rows = self.model.start(source, self.room)
+        self.rows = self.model.start(source, partial(Fixed, self.extent.room))
         self.rows.pos = self.rows.pos.clone()
 
     def write(self, trellis: Trellis, search: Beam) -> None:
@@ -108,7 +109,7 @@ class ModelWriter:
 def model_writer(model: EncoderDecoder, extent: Extent) -> Writer:
     half = model.head.weight.dtype != torch.float32
     indexed = half and extent.size > 1 and extent.room <= MOST_SLOTS
-    return ModelWriter(model, extent, partial(Indexed if indexed else Fixed, extent.room))
+    return ModelWriter(model, extent, indexed)
 
 
 def leanest_writer(model: EncoderDecoder, extent: Extent) -> Writer:
