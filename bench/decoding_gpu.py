@@ -21,9 +21,8 @@ from unittest import mock
 import torch
 
 from headway import Translator, recipes
-from headway.engines.cuda import captured_beam
+from headway.engines.cuda import captured_beam, fused_decoder
 from headway.engines.cuda.captured_beam import CapturedBeam, leanest_writer, model_writer
-from headway.engines.cuda.fused_decoder import LeanWriter
 from headway.model.models import EncoderDecoder
 from headway.model.residuals import Pre
 from headway.search import Beam, Limits
@@ -146,7 +145,7 @@ def check() -> None:
         for sentences, beam, length in ((1, 1, 9), (1, 4, 30), (64, 5, 33), (300, 8, 20), (1024, 1, 40)):
             source = torch.randint(4, 1000, (sentences, length))
             search = Beam(size=beam, n_best=min(2, beam))
-            assert LeanWriter.can(model, beam)
+            assert fused_decoder.unsupported(model, beam) is None
             lean, ordinary = (
                 CapturedBeam(model, search, writer=each)(source) for each in (leanest_writer, model_writer)
             )

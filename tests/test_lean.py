@@ -6,7 +6,7 @@ Kernels run on a card, or anywhere with Triton and TRITON_INTERPRET=1; elsewhere
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from captured import Play
 from headway.engines.cuda import captured_beam, fused_decoder, indexed_attention
 from headway.engines.cuda.beam_buffers import Extent, Trellis, walk
 from headway.model.design import EncoderDecoderDesign
@@ -57,7 +58,7 @@ def sources(rows: int, length: int, pieces: int = 150) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", DESIGNS)
 def test_ordinary_parts_are_lean(name: str) -> None:
-    assert fused_decoder.objection(DESIGNS[name].build(50)) is None
+    assert fused_decoder.unsupported_part(DESIGNS[name].build(50)) is None
 
 
 @pytest.mark.parametrize(
@@ -70,12 +71,12 @@ def test_ordinary_parts_are_lean(name: str) -> None:
     ],
 )
 def test_other_parts_are_not(change: dict[str, Any], reason: str) -> None:
-    assert reason in (fused_decoder.objection(replace(PLAIN, **change).build(50)) or "")
+    assert reason in (fused_decoder.unsupported_part(replace(PLAIN, **change).build(50)) or "")
 
 
 def test_without_a_card_the_model_writes_itself() -> None:
     model = PLAIN.build(50)
-    assert not fused_decoder.LeanWriter.can(model, 2)
+    assert fused_decoder.unsupported(model, 2) in ("Triton is not installed", "the model is on cpu")
     assert isinstance(captured_beam.leanest_writer(model, Extent(1, 2, 1, 16, 1)), captured_beam.ModelWriter)
 
 
@@ -228,16 +229,6 @@ def test_ties_go_to_the_lower_row_and_piece() -> None:
 
 
 # ---------------------------------------------------------------- the whole search
-
-
-@dataclass
-class Play:
-    """A graph that does the work anew each time."""
-
-    work: Any
-
-    def replay(self) -> None:
-        self.work()
 
 
 @kernels

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.commands.engine_notice import say_engine
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def translate(
     if trace is not None and beside:
         raise UsageError("--trace looks into one model; leave --with out")
     translator = Translator.load(folder, device, engine if trace is None else "torch", precision, beside or ())
+    say_engine(translator.chosen, engine)
     if trace is not None:
         translator = tracing(translator, trace, folder, resume)
     told = translate_lines(translator, files, manner, Columns(n_best, scores, alignments, confidence))

@@ -7,8 +7,13 @@ from collections.abc import Sequence
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from headway.model.design import Design
 from headway.search import Hypothesis, Search, Stepper
 from headway.search.logits_processors import Shape
+
+
+def unsupported(design: Design, search: Search | None = None, logits_processors: Sequence[Shape] = ()) -> None:
+    """Returns None: PyTorch runs every design and every search."""
 
 
 class TorchEngine:

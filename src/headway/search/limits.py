@@ -33,6 +33,11 @@ class Limits:
         if self.shortest >= self.longest:
             raise ValueError(f"shortest is {self.shortest}; it must be less than longest, {self.longest}")
 
+    @property
+    def has_minimum(self) -> bool:
+        """Whether an output may not end at once."""
+        return self.shortest > 0 or self.shortest_ratio > 0
+
     def caps(self, source: Int[Tensor, "b s"]) -> Int[Tensor, "b"]:
         """The most steps each sentence gets, its end included."""
         length = (source != PAD).sum(dim=1)
@@ -40,7 +45,7 @@ class Limits:
 
     def shapes(self, source: Int[Tensor, "b s"]) -> tuple[Shape, ...]:
         """What keeps an output from ending too early; nothing if it may end at once."""
-        if not self.shortest and not self.shortest_ratio:
+        if not self.has_minimum:
             return ()
         length = (source != PAD).sum(dim=1)
         fewest = (length * self.shortest_ratio).long().clamp(min=self.shortest)

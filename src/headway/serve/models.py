@@ -41,6 +41,7 @@ class Offered:
     vocabulary: tuple[int, ...] = ()
     engine: str = ""
     precision: str = ""
+    reason: str = ""  # why this engine runs, or why faster ones cannot
 
 
 def model_ids(folders: Sequence[Path]) -> dict[str, Path]:

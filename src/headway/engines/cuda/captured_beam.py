@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from headway.engines.cuda import fused_decoder
 from headway.engines.cuda.beam_buffers import Extent, Trellis
 from headway.engines.cuda.fused_decoder import LeanWriter
 from headway.engines.cuda.states import Fixed
@@ -113,7 +114,8 @@ def model_writer(model: EncoderDecoder, extent: Extent) -> Writer:
 
 
 def leanest_writer(model: EncoderDecoder, extent: Extent) -> Writer:
-    return LeanWriter(model, extent) if LeanWriter.can(model, extent.size) else model_writer(model, extent)
+    fused = fused_decoder.unsupported(model, extent.size) is None
+    return LeanWriter(model, extent) if fused else model_writer(model, extent)
 
 
 class Look:
@@ -227,7 +229,7 @@ class CapturedBeam:
         self.model, self.search, self.most, self.writer = model, search, most, writer
         self.recordings: dict[Shape, Recording] = {}
         self.busy = busy or Lock()  # recordings and the card serve one batch at a time
-        self.at_once = MOST_QUEUED if LeanWriter.can(model, search.size) else lanes_for(search.size)
+        self.at_once = lanes_for(search.size) if fused_decoder.unsupported(model, search.size) else MOST_QUEUED
         self.pool: Any = None
 
     def __call__(self, source: Int[Tensor, "b s"]) -> list[list[Hypothesis]]:

@@ -12,7 +12,7 @@ from torch import nn
 from headway.engines.cuda.states import Fixed, Indexed
 from headway.model.attention import Attention
 from headway.model.blocks import DecoderBlock
-from headway.model.kernels.base import Bias, KeysOf, Queries
+from headway.model.kernels.base import Bias, Kernel, KeysOf, Queries
 from headway.model.kernels.fused import FusedKernel, fits_short, short_attention
 from headway.model.mask import Mask
 from headway.model.models import EncoderDecoder
@@ -58,7 +58,7 @@ def with_step_kernels(model: EncoderDecoder, indexed: bool) -> EncoderDecoder:
     return twin
 
 
-def step_kernel(attention: Attention, indexed: bool) -> nn.Module:
+def step_kernel(attention: Attention, indexed: bool) -> Kernel:
     kernel = attention.kernel
     if type(kernel) is not FusedKernel:
         return kernel

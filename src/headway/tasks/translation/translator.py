@@ -18,10 +18,8 @@ from headway.builtin import chosen
 from headway.data.glossary import Glossary
 from headway.data.padding import packs, pad_rows
 from headway.devices import choose_device, one_thread
-from headway.engines.base import Engine
 from headway.engines.batches import SENTENCES, spread
-from headway.engines.choice import choose
-from headway.engines.cuda.engine import CudaEngine
+from headway.engines.choice import Chosen, choose
 from headway.engines.pytorch import TorchEngine
 from headway.errors import UsageError
 from headway.model.alignment import align
@@ -113,13 +111,6 @@ def checked(one: Translation, how: Manner) -> Translation:
     return replace(one, lost=protected_spans.lost(wanted, one.text), alternatives=others)
 
 
-def engine_for(model: EncoderDecoder, run: Run, name: str, precision: str, folder: Path) -> Engine:
-    """Recorded graphs on CUDA, else the fastest that runs here."""
-    if model.head.weight.is_cuda and name in ("auto", "cuda"):
-        return CudaEngine(model, "bf16" if precision == "auto" else precision)
-    return choose(model, run.model, name, precision, folder).engine  # pyright: ignore[reportArgumentType]
-
-
 def check_together(engine: str, precision: str) -> None:
     for what, given, fits in (("engine", engine, "torch"), ("precision", precision, "fp32")):
         if given not in ("auto", fits):
@@ -139,9 +130,10 @@ class Translator:
     """
 
     def __init__(
-        self, run: Run, tokenizers: Tokenizers, model: EncoderDecoder, engine: Engine, device: torch.device
+        self, run: Run, tokenizers: Tokenizers, model: EncoderDecoder, chosen: Chosen, device: torch.device
     ) -> None:
-        self.run, self.tokenizers, self.model, self.engine, self.device = run, tokenizers, model, engine, device
+        self.run, self.tokenizers, self.model, self.device = run, tokenizers, model, device
+        self.engine, self.chosen = chosen.engine, chosen
         self.writer: EncoderDecoder | Ensemble = model
         self.task = translation_of(run)
         self.source_language, self.target_language = run.pairs.source_language, run.pairs.target_language
@@ -182,7 +174,7 @@ class Translator:
         model = run.model.build(len(tokenizers.source), len(tokenizers.target)).eval()
         check_tensors({name: tuple(tensor.shape) for name, tensor in weights_of(model).items()}, files.tensors)
         load_weights(model, files.tensors)
-        return cls(run, tokenizers, model, engine_for(model.to(where), run, engine, precision, folder), where)
+        return cls(run, tokenizers, model, choose(model.to(where), run.model, engine, precision, folder), where)
 
     @property
     def direction(self) -> str:
@@ -205,6 +197,7 @@ class Translator:
             self.longest = min(self.longest, other.longest)
         self.writer = Ensemble([self.model, *(other.model for _, other in others)])
         self.engine = TorchEngine(self.writer)
+        self.chosen = Chosen(self.engine, "several models write together in PyTorch alone")
         return self
 
     def __call__(self, lines: Sequence[str], **manner: Any) -> list[Translation]:
