@@ -219,6 +219,47 @@ def test_the_kernel_is_chosen_on_a_processor(paper: tuple[EncoderDecoderDesign, 
         choose(model, design, "native", "int4")
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")
+def test_cuda_without_a_device_is_refused_by_name(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
+    design, model = paper
+    with pytest.raises(UsageError) as error:
+        choose(model, design, "cuda")
+    assert str(error.value) == (
+        "engine cuda cannot be used: it needs an NVIDIA GPU, and PyTorch can use no CUDA device on this machine; "
+        "leave the choice to auto"
+    )
+
+
+def test_a_model_on_another_device_says_which_is_needed(
+    paper: tuple[EncoderDecoderDesign, EncoderDecoder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    design, model = paper
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(UsageError, match="cuda cannot be used: it runs on cuda, and the model is on cpu"):
+        choose(model, design, "cuda")
+    with pytest.raises(UsageError, match="native cannot be used: it runs on cpu, and the model is on meta"):
+        choose(model.to("meta"), design, "native")
+
+
+def test_every_engine_knows_its_precisions(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
+    design, model = paper
+    with pytest.raises(UsageError, match="it computes in fp32 or int8, not in bf16"):
+        choose(model, design, "native", "bf16")
+    with pytest.raises(UsageError, match="no engine can be used: native cannot be used: .*; torch cannot be used"):
+        choose(model, design, "auto", "bf16")
+
+
+def test_a_notice_names_the_engine_only_where_there_is_something_to_say(
+    paper: tuple[EncoderDecoderDesign, EncoderDecoder],
+) -> None:
+    design, model = paper
+    assert choose(model, design).notice() is None
+    assert choose(model, design, "torch").notice("torch") == "engine torch (fp32): it was asked for"
+    other = UNSUPPORTED["batch norm"]
+    notice = choose(other.build(WORDS), other).notice() or ""
+    assert "native cannot be used: the kernel has no batch norm" in notice and "\n" not in notice
+
+
 @pytest.fixture
 def forgotten() -> Iterator[None]:
     """What a process finds out once, it finds out again."""
