@@ -2,6 +2,7 @@
 
 python -m bench.decoding_gpu [--rows 1x1,1x4,64x1,64x4,256x4,1024x1] [--alone] [--ordinary]
 python -m bench.decoding_gpu --profile 1x1,256x4   the kernels of one step
+python -m bench.decoding_gpu --threads 1,4,16 --rows 1024x1,256x4   what the host's threads of OpenMP change: nothing
 python -m bench.decoding_gpu --check               the lean step and the ordinary one say the same in fp32
 python -m bench.decoding_gpu --model en-de --text test.en [--to de]    whole sentences, from text to text
 """
@@ -89,6 +90,21 @@ def compare(rows: list[str], alone: bool, ordinary: bool) -> None:
         )
         del ours
         torch.cuda.empty_cache()
+
+
+def by_threads(rows: list[str], counts: list[int]) -> None:
+    """The same batches with different numbers of OpenMP threads on the host: the times should be the same."""
+    model, before = forced(), torch.get_num_threads()
+    print(f"| sentences × beam | {' | '.join(f'{count} threads, ms' for count in counts)} |")
+    print(f"|{'---|' * (len(counts) + 1)}")
+    for sentences, beam in map(parse, rows):
+        source, times = torch.randint(4, VOCABULARY, (sentences, LENGTH)), []
+        ours = CapturedBeam(model, Beam(size=beam, limits=LIMITS))
+        for count in counts:
+            torch.set_num_threads(count)
+            times.append(best_time(partial(ours, source), 9))
+        torch.set_num_threads(before)
+        print(f"| {sentences} × {beam} | {' | '.join(f'{1e3 * time:.1f}' for time in times)} |", flush=True)
 
 
 def generate(peer: Any, source: torch.Tensor, beam: int) -> object:
@@ -190,6 +206,7 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="without Hugging Face")
     parser.add_argument("--ordinary", action="store_true", help="the model's own step, for comparison")
     parser.add_argument("--profile", metavar="ROWS", help="the kernels of one step")
+    parser.add_argument("--threads", metavar="COUNTS", help="the same with different numbers of host threads")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--model", help="a model folder, for --text")
     parser.add_argument("--text", type=Path, help="a file of sentences")
@@ -200,9 +217,11 @@ def main() -> None:
         check()
     if given.profile:
         profile(given.profile.split(","))
+    if given.threads:
+        by_threads(given.rows.split(","), [int(count) for count in given.threads.split(",")])
     if given.text:
         text_to_text(given.model, given.text, given.to)
-    if not given.check and not given.profile and not given.text:
+    if not (given.check or given.profile or given.threads or given.text):
         compare(given.rows.split(","), given.alone, given.ordinary)
 
 

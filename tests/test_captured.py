@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from captured import play_without_graphs
 from headway.engines.cuda import captured_beam
@@ -183,3 +184,41 @@ def test_a_step_has_kernels_of_its_own_and_the_weights_of_the_model() -> None:
     assert all(ours is theirs for ours, theirs in zip(twin.buffers(), model.buffers(), strict=True))
     kernels = [[type(layer.self_attention.kernel).__name__ for layer in one.decoder.layers] for one in (model, twin)]
     assert kernels == [["FusedKernel"] * 2, ["IndexedKernel"] * 2]
+
+
+class Spy(TorchDispatchMode):
+    """Notes the operations on tensors so large that PyTorch shares them out among threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+        result = func(*args, **(kwargs or {}))
+        if any(isinstance(one, torch.Tensor) and one.numel() >= 1 << 15 for one in (*args, result)):
+            self.seen.append(func.overloadpacket.__name__)
+        return result
+
+
+class Nobody:
+    """Writes nothing."""
+
+    extent = Extent(sentences=1024, size=1, keep=1, room=64, lanes=1024)
+
+    def read(self, source: torch.Tensor) -> None: ...
+
+    def write(self, trellis: Trellis, search: Beam) -> None: ...
+
+
+def test_the_host_needs_one_thread() -> None:
+    """Besides views, large tensors are only sent and fetched: no time depends on the number of OpenMP threads."""
+    search, source = Beam(size=1, limits=Limits(ratio=1.0, extra=0)), torch.randint(4, 200, (1000, 60))
+    recording = captured_beam.Recording.make(Nobody(), search, 64, torch.device("cpu"))
+    with Spy() as spy:
+        shape = captured_beam.room_for(source, search.limits)
+        steps = recording.begin(source)
+        recording.result.copy_log(recording.trellis, steps)
+        found = recording.result.copy().hypotheses(len(source))
+    assert (shape.sentences, shape.target, steps, len(found)) == (1024, 64, 60, 1000)
+    views = {"split", "split_with_sizes", "view", "slice", "select", "detach", "alias", "lift_fresh"}
+    assert [name for name in spy.seen if name not in views] == ["copy_"] * 2  # the source and the log

@@ -173,6 +173,14 @@ def test_source_attention_skips_padding(beam: int, length: int, groups: int) -> 
         torch.testing.assert_close(found[row], mixed(q[row].view(heads, width), k, v, 0.3), atol=1e-5, rtol=1e-4)
 
 
+def opened(extent: Extent, caps: list[int], search: Beam) -> Trellis:
+    """On the device, as the host opens it."""
+    trellis, host = Trellis.empty(extent, DEVICE), Trellis.empty(extent, torch.device("cpu"))
+    host.open(torch.tensor(caps), search)
+    trellis.restart(host)
+    return trellis
+
+
 @kernels
 def test_settling_gives_the_choices_of_the_reference() -> None:
     """Step by step from the same logits, ties and ends among them."""
@@ -180,10 +188,7 @@ def test_settling_gives_the_choices_of_the_reference() -> None:
     for size, keep, alpha, patience in ((1, 1, 0.6, None), (3, 2, 1.0, None), (4, 4, 0.0, 1.0), (8, 3, 0.6, None)):
         search = Beam(size=size, n_best=keep, alpha=alpha, patience=patience)
         extent = Extent(3, size, keep, 16, 3)
-        ours, theirs = Trellis(extent, DEVICE), Trellis(extent, DEVICE)
-        caps = torch.tensor([11, 5])
-        for each in (ours, theirs):
-            each.open(caps, search)
+        ours, theirs = (opened(extent, [11, 5], search) for _ in range(2))
         origin = torch.zeros(2, 3 * size, 16, dtype=torch.int32, device=DEVICE)
         read = torch.zeros(3, size, 0, dtype=torch.long, device=DEVICE)
         for step in range(11):
@@ -211,8 +216,7 @@ def test_settling_gives_the_choices_of_the_reference() -> None:
 def test_ties_go_to_the_lower_row_and_piece() -> None:
     assert fused_decoder.settle is not None
     size, pieces, search = 4, 200, Beam(size=4)
-    trellis = Trellis(Extent(1, size, 1, 16, 1), DEVICE)
-    trellis.open(torch.tensor([9]), search)
+    trellis = opened(Extent(1, size, 1, 16, 1), [9], search)
     trellis.totals.zero_()  # all rows alive and alike
     logits = torch.randint(0, 3, (1, pieces), device=DEVICE).float()
     logits[:, : EOS + 1] = 0
@@ -220,7 +224,7 @@ def test_ties_go_to_the_lower_row_and_piece() -> None:
     fused_decoder.settle(logits.repeat(size, 1), trellis, torch.zeros(2, size, 16, dtype=torch.int32, device=DEVICE), 9)
     assert trellis.last.tolist() == [[20, 60, 100, 140]]
     assert trellis.log[0, 1].tolist() == [[0, 0, 0, 0]]
-    trellis.open(torch.tensor([9]), search)
+    trellis = opened(Extent(1, size, 1, 16, 1), [9], search)
     trellis.totals.zero_()
     logits[:, 60::40] = 0
     fused_decoder.settle(logits.repeat(size, 1), trellis, torch.zeros(2, size, 16, dtype=torch.int32, device=DEVICE), 9)

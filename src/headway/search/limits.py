@@ -40,7 +40,10 @@ class Limits:
 
     def caps(self, source: Int[Tensor, "b s"]) -> Int[Tensor, "b"]:
         """The most steps each sentence gets, its end included."""
-        length = (source != PAD).sum(dim=1)
+        return self.caps_of((source != PAD).sum(dim=1))
+
+    def caps_of(self, length: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
+        """The same by the lengths of the sources."""
         return (length * self.ratio + self.extra).long().clamp(min=1, max=self.longest)
 
     def shapes(self, source: Int[Tensor, "b s"]) -> tuple[Shape, ...]:

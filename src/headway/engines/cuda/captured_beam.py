@@ -55,7 +55,12 @@ class Shape:
 
 def room_for(source: Int[Tensor, "b s"], limits: Limits) -> Shape:
     sentences = min(power_above(len(source)), up(len(source), MOST_LANES))
-    return Shape(sentences, up(source.size(1)), up(int(limits.caps(source).max())))
+    return Shape(sentences, up(source.size(1)), up(int(caps_of(source, limits).max())))
+
+
+def caps_of(source: Int[Tensor, "b s"], limits: Limits) -> Int[Tensor, "b"]:
+    """`limits.caps` of sources on the host, where NumPy counts their pieces in one thread (see `Trellis`)."""
+    return limits.caps_of(torch.from_numpy((source.cpu().numpy() != PAD).sum(axis=1)))
 
 
 def lanes_for(size: int) -> int:
@@ -159,8 +164,9 @@ class Recording:
         pinned = device.type == "cuda"
         given = torch.full((writer.extent.sentences, length), PAD, pin_memory=pinned)
         given[:, 0] = EOS
-        trellis, result = Trellis(writer.extent, device), Trellis(writer.extent, torch.device("cpu"), pinned)
-        result.open(search.limits.caps(given), search)
+        trellis = Trellis.empty(writer.extent, device)
+        result = Trellis.empty(writer.extent, torch.device("cpu"), pinned)
+        result.open(caps_of(given, search.limits), search)
         trellis.restart(result)
         return cls(writer, search, given.to(device), trellis, given, result, Look(trellis.left))
 
@@ -196,9 +202,10 @@ class Recording:
     def begin(self, source: Int[Tensor, "b s"]) -> int:
         """Send a source and an empty trellis; how many steps it may take."""
         count, width = source.shape
-        caps = self.search.limits.caps(source)
-        self.given.fill_(PAD)[count:, 0] = EOS
-        self.given[:count, :width] = source
+        caps, given = caps_of(source, self.search.limits), self.given.numpy()
+        given.fill(PAD)
+        given[count:, 0] = EOS
+        given[:count, :width] = source.numpy()
         self.source.copy_(self.given, non_blocking=True)
         self.result.open(caps, self.search)
         self.trellis.restart(self.result)
