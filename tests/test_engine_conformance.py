@@ -32,7 +32,7 @@ from headway.engines.pytorch import TorchEngine
 from headway.model.design import EncoderDecoderDesign
 from headway.model.models import EncoderDecoder
 from headway.search import Beam, Greedy, Hypothesis, Limits, score_texts
-from headway.search.logits_processors import Banned, Never, NoRepeat, Prefix
+from headway.search.logits_processors import BannedPhrases, ForcedPrefix, NoRepeatNgram, SuppressTokens
 from headway.text.vocabulary import BOS, EOS, PAD, UNK
 
 Search = Greedy | Beam
@@ -142,9 +142,11 @@ def cases() -> dict[str, Case]:
         "very different lengths": Case(replace(BASE, limits=Limits(ratio=0.5, extra=2)), (1, 40, 2)),
         "no sentence": Case(BASE, ()),
         "no sentence, greedy": Case(Greedy(), ()),
-        "prefix": Case(BASE, processors=lambda n: [Prefix([[10 + i] * (i % 3) for i in range(n)])]),
-        "prefix, greedy": Case(Greedy(limits=SHORT), processors=lambda n: [Prefix([[10, 11]] * n)]),
-        "bans": Case(BASE, processors=lambda _: [NoRepeat(1), Banned([[20, 21], [22]]), Never(range(30, 50))]),
+        "prefix": Case(BASE, processors=lambda n: [ForcedPrefix([[10 + i] * (i % 3) for i in range(n)])]),
+        "prefix, greedy": Case(Greedy(limits=SHORT), processors=lambda n: [ForcedPrefix([[10, 11]] * n)]),
+        "bans": Case(BASE, processors=lambda _: [
+            NoRepeatNgram(1), BannedPhrases([[20, 21], [22]]), SuppressTokens(range(30, 50)),
+        ]),
     }  # fmt: skip
 
 

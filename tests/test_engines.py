@@ -34,7 +34,7 @@ from headway.errors import UsageError
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
 from headway.model.models import EncoderDecoder
 from headway.search import Greedy, Hypothesis, Limits, Sample
-from headway.search.logits_processors import Prefix
+from headway.search.logits_processors import ForcedPrefix
 from headway.text.vocabulary import BOS, EOS, PAD
 
 
@@ -452,7 +452,9 @@ def test_a_job_equals_its_sentences(paper: tuple[EncoderDecoderDesign, EncoderDe
     expected = [engine.translate(pad_rows([sentence], "cpu"), SEARCHES[1])[0] for sentence in sentences]
     assert translate_all(engine, sentences, SEARCHES[1], rows=4) == expected
     assert translate_all(engine, [], SEARCHES[1]) == []
-    first = translate_all(engine, sentences, SEARCHES[0], lambda places: [Prefix([[10 + i] for i in places])], rows=4)
+    first = translate_all(
+        engine, sentences, SEARCHES[0], lambda places: [ForcedPrefix([[10 + i] for i in places])], rows=4
+    )
     assert [outputs[0].ids[0] for outputs in first] == [10 + i for i in range(50)]
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headway.model.design import Design
 from headway.search import Beam, Greedy, Hypothesis, Search
-from headway.search.logits_processors import Shape
+from headway.search.logits_processors import LogitsProcessor
 
 Precision = Literal["fp32", "int8"]  # on processors
 
@@ -30,7 +30,7 @@ class Engine(Protocol):
     workers: int  # batches worth working on at the same time, each in a thread of its own
 
     def translate(
-        self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
+        self, source: Int[Tensor, "b s"], search: Search, logits_processors: Sequence[LogitsProcessor] = ()
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, the best first. May be called from several threads at once."""
         ...
@@ -45,11 +45,11 @@ class Unsupported(Protocol):
     """
 
     def __call__(
-        self, design: Design, search: Search | None = None, logits_processors: Sequence[Shape] = ()
+        self, design: Design, search: Search | None = None, logits_processors: Sequence[LogitsProcessor] = ()
     ) -> str | None: ...
 
 
-def unsupported_search(search: Search | None, logits_processors: Sequence[Shape]) -> str | None:
+def unsupported_search(search: Search | None, logits_processors: Sequence[LogitsProcessor]) -> str | None:
     """Why a search cannot run in an engine's own code: all of them know greedy and beam search alone."""
     if search is None:
         return None

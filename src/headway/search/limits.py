@@ -8,7 +8,7 @@ from typing import ClassVar
 from jaxtyping import Int
 from torch import Tensor
 
-from headway.search.logits_processors import Shape, Shortest
+from headway.search.logits_processors import LogitsProcessor, MinLength
 from headway.text.vocabulary import PAD
 
 
@@ -19,9 +19,9 @@ class Limits:
     section: ClassVar[bool] = True
 
     ratio: float = 2.0  # longest output, in lengths of its source ...
-    extra: int = 20  # ... plus this many pieces
+    extra: int = 20  # ... plus this many tokens
     longest: int = 512  # and never longer than this, the end included
-    shortest: int = 0  # fewest pieces before the end ...
+    shortest: int = 0  # fewest tokens before the end ...
     shortest_ratio: float = 0.0  # ... and fewest in lengths of the source
 
     def __post_init__(self) -> None:
@@ -46,10 +46,10 @@ class Limits:
         """The same by the lengths of the sources."""
         return (length * self.ratio + self.extra).long().clamp(min=1, max=self.longest)
 
-    def shapes(self, source: Int[Tensor, "b s"]) -> tuple[Shape, ...]:
+    def logits_processors(self, source: Int[Tensor, "b s"]) -> tuple[LogitsProcessor, ...]:
         """What keeps an output from ending too early; nothing if it may end at once."""
         if not self.has_minimum:
             return ()
         length = (source != PAD).sum(dim=1)
         fewest = (length * self.shortest_ratio).long().clamp(min=self.shortest)
-        return (Shortest(fewest.minimum(self.caps(source) - 1)),)
+        return (MinLength(fewest.minimum(self.caps(source) - 1)),)

@@ -20,7 +20,7 @@ from headway.errors import HeadwayError
 from headway.model.design import Design, EncoderDecoderDesign
 from headway.search import Beam, Hypothesis, Search
 from headway.search.base import length_weight
-from headway.search.logits_processors import Shape
+from headway.search.logits_processors import LogitsProcessor
 from headway.text.vocabulary import EOS, PAD
 
 QUANTISATION: dict[Precision, str | None] = {"fp32": None, "int8": "int8"}
@@ -28,7 +28,9 @@ LONGEST_SOURCE = 1024  # pieces, the default of CTranslate2
 COMPUTE: dict[Precision, str] = {"fp32": "float32", "int8": "int8"}
 
 
-def unsupported(design: Design, search: Search | None = None, logits_processors: Sequence[Shape] = ()) -> str | None:
+def unsupported(
+    design: Design, search: Search | None = None, logits_processors: Sequence[LogitsProcessor] = ()
+) -> str | None:
     """Why CTranslate2 cannot run models of this design or this search, or None if it can."""
     if not isinstance(design, EncoderDecoderDesign):
         return f"CTranslate2 translates with encoder-decoders, this is {design.__class__.__name__}"
@@ -56,13 +58,13 @@ class CTranslate2Engine:
         self.translator = open_translator(converted(model, design, precision, folder), precision, self.workers)
 
     def translate(
-        self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
+        self, source: Int[Tensor, "b s"], search: Search, logits_processors: Sequence[LogitsProcessor] = ()
     ) -> list[list[Hypothesis]]:
         if not len(source):
             return []
         beam = as_beam(search)
-        if beam is None or unsupported(self.design, search, shapes) or not can_read(source):
-            return self.otherwise.translate(source, search, shapes)
+        if beam is None or unsupported(self.design, search, logits_processors) or not can_read(source):
+            return self.otherwise.translate(source, search, logits_processors)
         alpha = beam.alpha if beam.size > 1 else 0.0  # a single hypothesis needs no rule for lengths
         results = self.translator.translate_batch(
             [[str(i) for i in row if i not in (PAD, EOS)] for row in source.tolist()],
@@ -136,7 +138,7 @@ def digest(design: Design, tensors: Mapping[str, Tensor]) -> str:
 
 
 def in_place(path: Path, design: EncoderDecoderDesign, tensors: Mapping[str, Tensor], bits: str | None) -> Path:
-    """Written beside and renamed, so that nobody ever sees half of it."""
+    """Written beside and renamed, so that no process ever reads half of it."""
     if path.is_dir():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)

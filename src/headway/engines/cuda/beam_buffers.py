@@ -55,7 +55,7 @@ class Trellis:
     """Every step's choices, and the best outputs that ended, as places in it."""
 
     def __init__(self, extent: Extent, flat: Int[Tensor, "_"]) -> None:
-        (b, w, k, room, lanes), self.extent, self.flat = extent, extent, flat
+        (b, w, k, room, lanes), self.extent, self.flat = extent, extent, flatten_parents
         self.opened = extent.opening  # what an opening writes; the log follows
         parts = self.flat.split([b * w, b * w, b, b, b, b, b, 4, b * k, 4 * b * k, lanes, room, 3 * room * b * w])
         self.last: Int[Tensor, "b w"] = parts[0].view(b, w)
@@ -117,7 +117,7 @@ class Trellis:
         size, at = search.size, self.owner.long()
         over, step = self.done[at] != 0, self.step[at]
         found = best_continuations(logits, self.totals[at], 2 * size)
-        ends = found.pieces == EOS
+        ends = found.tokens == EOS
         open_ends = ends[:, :size] & (found.totals[:, :size] > -torch.inf) & ~over[:, None]
         self.collect(at, found.totals[:, :size], found.scores[:, :size], found.parents[:, :size], open_ends)
         others = ends.sort(dim=1, stable=True).indices[:, :size]

@@ -28,7 +28,7 @@ from headway.model.models import EncoderDecoder, Rows
 from headway.search.base import Hypothesis
 from headway.search.beam import Beam
 from headway.search.limits import Limits
-from headway.search.loop import flat
+from headway.search.loop import flatten_parents
 from headway.text.vocabulary import EOS, PAD
 
 MOST_LANES = 1024  # sentences worked on at a time ...
@@ -41,7 +41,7 @@ LEAST_FREE, FEW = 0.25, 4  # of the card's memory, before recordings are forgott
 
 
 @dataclass(frozen=True)
-class Shape:
+class RecordedShape:
     """What one recording is good for."""
 
     sentences: int
@@ -53,9 +53,9 @@ class Shape:
         return Extent(self.sentences, search.size, search.n_best, self.target, lanes)
 
 
-def room_for(source: Int[Tensor, "b s"], limits: Limits) -> Shape:
+def room_for(source: Int[Tensor, "b s"], limits: Limits) -> RecordedShape:
     sentences = min(power_above(len(source)), up(len(source), MOST_LANES))
-    return Shape(sentences, up(source.size(1)), up(int(caps_of(source, limits).max())))
+    return RecordedShape(sentences, up(source.size(1)), up(int(caps_of(source, limits).max())))
 
 
 def caps_of(source: Int[Tensor, "b s"], limits: Limits) -> Int[Tensor, "b"]:
@@ -109,7 +109,7 @@ class ModelWriter:
         parents = trellis.advance(self.model.step(trellis.last.flatten(), rows), search)
         rows.pos = pos.copy_(rows.pos)
         if search.size > 1:
-            rows.reorder(flat(parents, search.size))
+            rows.reorder(flatten_parents(parents, search.size))
 
 
 def model_writer(model: EncoderDecoder, extent: Extent) -> Writer:
@@ -234,7 +234,7 @@ class CapturedBeam:
         busy: AbstractContextManager[Any] | None = None,
     ) -> None:
         self.model, self.search, self.most, self.writer = model, search, most, writer
-        self.recordings: dict[Shape, Recording] = {}
+        self.recordings: dict[RecordedShape, Recording] = {}
         self.busy = busy or Lock()  # recordings and the card serve one batch at a time
         self.at_once = lanes_for(search.size) if fused_decoder.unsupported(model, search.size) else MOST_QUEUED
         self.pool: Any = None
@@ -255,7 +255,7 @@ class CapturedBeam:
             self.recordings[shape] = self.recorded(shape)
         return self.recordings[shape].run(source)
 
-    def recorded(self, shape: Shape) -> Recording:
+    def recorded(self, shape: RecordedShape) -> Recording:
         if len(self.recordings) >= self.most or (len(self.recordings) >= FEW and self.crowded()):
             self.recordings.clear()  # shapes of odd inputs must not pile up
             self.pool = None  # a pool goes with its last graph

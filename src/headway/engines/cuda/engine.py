@@ -14,10 +14,12 @@ from headway.engines.cuda.captured_beam import CapturedBeam
 from headway.model.design import Design, EncoderDecoderDesign
 from headway.model.models import EncoderDecoder
 from headway.search import Beam, Hypothesis, Search
-from headway.search.logits_processors import Shape
+from headway.search.logits_processors import LogitsProcessor
 
 
-def unsupported(design: Design, search: Search | None = None, logits_processors: Sequence[Shape] = ()) -> str | None:
+def unsupported(
+    design: Design, search: Search | None = None, logits_processors: Sequence[LogitsProcessor] = ()
+) -> str | None:
     """Why a model of this design, or this search, cannot be recorded as CUDA graphs, or None if it can."""
     if not isinstance(design, EncoderDecoderDesign):
         return f"recorded steps are those of encoder-decoders, this is {design.__class__.__name__}"
@@ -29,7 +31,7 @@ class CudaEngine:
 
     name = "cuda"
     workers = 2  # one batch is on the card while another is made ready or read back
-    most = 4  # searches whose recordings are kept; each holds memory for its shapes
+    most = 4  # searches whose recordings are kept; each holds memory for its shapes of batches
 
     def __init__(self, model: EncoderDecoder, design: Design, precision: str = "bf16") -> None:
         self.design, self.precision = design, precision
@@ -38,12 +40,14 @@ class CudaEngine:
         self.busy = Lock()  # recordings and the card serve one batch at a time
 
     def translate(
-        self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
+        self, source: Int[Tensor, "b s"], search: Search, logits_processors: Sequence[LogitsProcessor] = ()
     ) -> list[list[Hypothesis]]:
         beam = as_beam(search)
-        if beam is None or unsupported(self.design, search, shapes):
+        if beam is None or unsupported(self.design, search, logits_processors):
             with self.busy, torch.cuda.device_of(self.model.head.weight):
-                return search(self.model, source.to(self.model.head.weight.device, non_blocking=True), shapes)
+                return search(
+                    self.model, source.to(self.model.head.weight.device, non_blocking=True), logits_processors
+                )
         return self.captured(beam)(source)
 
     def captured(self, beam: Beam) -> CapturedBeam:

@@ -129,7 +129,7 @@ def one_at_a_time(path: Path) -> Iterator[None]:
 
 
 def compile_kernel(compiler: str, path: Path) -> None:
-    """Written beside and renamed, so that nobody ever sees half of it."""
+    """Written beside and renamed, so that no process ever reads half of it."""
     new = path.with_name(f"{path.name}.{os.getpid()}")
     command = [compiler, *FLAGS, "-o", str(new), str(KERNEL / "native.cpp")]
     try:

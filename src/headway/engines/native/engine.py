@@ -19,7 +19,7 @@ from headway.engines.native.weights import pack
 from headway.engines.pytorch import TorchEngine
 from headway.model.design import Design
 from headway.search import Hypothesis, Search
-from headway.search.logits_processors import Shape
+from headway.search.logits_processors import LogitsProcessor
 from headway.text.vocabulary import PAD
 
 LARGEST_KEPT = 512 << 20  # bytes of a state that waits for its next batch
@@ -47,7 +47,7 @@ class NativeRows:
 
 
 class NativeEngine:
-    """Greedy and beam search run in the kernel; other searches and shapes step through it."""
+    """Greedy and beam search run in the kernel; other searches, and logits processors, step through it from Python."""
 
     name = "native"
 
@@ -63,16 +63,16 @@ class NativeEngine:
         self.free: deque[NativeState] = deque()
 
     def translate(
-        self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
+        self, source: Int[Tensor, "b s"], search: Search, logits_processors: Sequence[LogitsProcessor] = ()
     ) -> list[list[Hypothesis]]:
         if not len(source):
             return []
         beam = as_beam(search)
         caps = beam and beam.limits.caps(source)
         if source.size(1) > self.longest or (caps is not None and int(caps.max()) > self.longest):
-            return self.beyond.translate(source, search, shapes)
-        if beam is None or caps is None or unsupported(self.design, search, shapes):
-            return search(self, source, shapes)
+            return self.beyond.translate(source, search, logits_processors)
+        if beam is None or caps is None or unsupported(self.design, search, logits_processors):
+            return search(self, source, logits_processors)
         state = self.take()
         found = state.search(*pieces(source), caps.numpy(), Wish(beam.size, beam.n_best, beam.enough, beam.alpha))
         self.give(state)

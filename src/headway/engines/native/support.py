@@ -13,7 +13,7 @@ from headway.model.norms import LayerNorm, RMSNorm
 from headway.model.positions import Alibi, Bucketed, Learned, NoPositions, Rotary, Sinusoidal
 from headway.model.residuals import DeepNorm, Post, Pre, ReZero
 from headway.search import Search
-from headway.search.logits_processors import Shape
+from headway.search.logits_processors import LogitsProcessor
 
 FEEDS: dict[type, int] = {Relu: 0, Gelu: 1, Swish: 3, Swiglu: 4}  # as in kernel/model.h; GELU by tanh is 2
 PLACES: dict[type, int] = {Post: 0, DeepNorm: 0, Pre: 1, ReZero: 2}
@@ -22,7 +22,9 @@ POSITIONS = (NoPositions, Sinusoidal, Learned, Rotary, Alibi, Bucketed)
 WIDEST_BEAM = 64  # its candidates are sorted by insertion
 
 
-def unsupported(design: Design, search: Search | None = None, logits_processors: Sequence[Shape] = ()) -> str | None:
+def unsupported(
+    design: Design, search: Search | None = None, logits_processors: Sequence[LogitsProcessor] = ()
+) -> str | None:
     """Why the kernel cannot compute models of this design or run this search by itself, or None if it can."""
     return unsupported_design(design) or unsupported_search(search, logits_processors) or unsupported_width(search)
 

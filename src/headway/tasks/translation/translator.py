@@ -26,8 +26,8 @@ from headway.model.alignment import align
 from headway.model.design import EncoderDecoderDesign
 from headway.model.models import EncoderDecoder
 from headway.search import Beam, Constrained, Ensemble, Greedy, Hypothesis, Limits, Sample, Search, score_texts
-from headway.search.logits_processors import NoRepeat, Prefix, Shape
-from headway.search.minimum_bayes_risk import least_risk
+from headway.search.logits_processors import ForcedPrefix, LogitsProcessor, NoRepeatNgram
+from headway.search.minimum_bayes_risk import rerank_by_risk
 from headway.storage.folder import check_tensors, read_model
 from headway.storage.weights import load_weights, weights_of
 from headway.tasks.run import Run
@@ -300,7 +300,7 @@ class Translator:
 
     def parts(self, parts: list[Part], how: Manner) -> list[Translation]:
         kind = self.device.type
-        rows = PACK_ROWS[kind] * (QUEUE.get(kind, 1) if how.plain and not self.shapes(parts[:1], how) else 1)
+        rows = PACK_ROWS[kind] * (QUEUE.get(kind, 1) if how.plain and not self.logits_processors(parts[:1], how) else 1)
         most = max(1, min(PACK_SENTENCES.get(kind, rows), rows // how.beam))
         batches = list(packs([len(part.ids) for part in parts], PACK_TOKENS[kind], most))
         made = spread(lambda batch: self.batch([parts[i] for i in batch], how), batches, self.engine.workers)
@@ -311,7 +311,7 @@ class Translator:
         source = self.padded([part.ids for part in parts])
         found = self.decode(source, parts, how)
         if how.best:
-            found = self.least_risk(source, parts, found, how)
+            found = self.rerank_by_risk(source, parts, found, how)
         made = [self.made(part, hypotheses, how) for part, hypotheses in zip(parts, found, strict=True)]
         if how.alignments:
             words = align(self.model, self.tokenizers, source, [hypotheses[0].ids for hypotheses in found])
@@ -324,7 +324,7 @@ class Translator:
         if any(part.phrases for part in parts):
             beam = Beam(size=max(how.beam, 4), alpha=how.alpha, n_best=how.n_best, limits=how.limits)
             search = Constrained(beam, [part.phrases for part in parts])
-        found = self.engine.translate(source, search, self.shapes(parts, how))
+        found = self.engine.translate(source, search, self.logits_processors(parts, how))
         short = [place for place, part in enumerate(parts) if any(self.lost(part, one) for one in found[place])]
         forced = {place: part for place in short if (part := self.insisting(parts[place], how)).phrases}
         if forced:
@@ -348,24 +348,26 @@ class Translator:
         spans = protected_spans.phrases_of(part.spans, self.tokenizers.target, room)
         return replace(part, phrases=[*part.phrases, *spans], spans=[])
 
-    def shapes(self, parts: list[Part], how: Manner) -> tuple[Shape, ...]:
-        shapes = list(self.task.output.shapes([part.text for part in parts], self.tokenizers.target))
+    def logits_processors(self, parts: list[Part], how: Manner) -> tuple[LogitsProcessor, ...]:
+        logits_processors = list(
+            self.task.output.logits_processors([part.text for part in parts], self.tokenizers.target)
+        )
         if how.no_repeat:
-            shapes.append(NoRepeat(how.no_repeat))
+            logits_processors.append(NoRepeatNgram(how.no_repeat))
         if how.prefix:
-            shapes.append(Prefix([self.tokenizers.target.encode(how.prefix)] * len(parts)))
-        return tuple(shapes)
+            logits_processors.append(ForcedPrefix([self.tokenizers.target.encode(how.prefix)] * len(parts)))
+        return tuple(logits_processors)
 
-    def least_risk(
+    def rerank_by_risk(
         self, source: torch.Tensor, parts: list[Part], found: list[list[Hypothesis]], how: Manner
     ) -> list[list[Hypothesis]]:
         """Choose, of beam and samples that keep the spans, the one most like all samples (minimum Bayes risk, chrF)."""
         sample = Sample(count=MBR_SAMPLES, least=MBR_LEAST, seed=how.seed, limits=how.limits)
-        draws = self.engine.translate(source, sample, self.shapes(parts, how))
+        draws = self.engine.translate(source, sample, self.logits_processors(parts, how))
         text, chosen = self.tokenizers.target.decode, []
         for part, beam, samples in zip(parts, found, draws, strict=True):
             whole = [one for one in samples if not self.lost(part, one)]
-            chosen.append(least_risk([*beam, *whole], text, samples)[: how.n_best])
+            chosen.append(rerank_by_risk([*beam, *whole], text, samples)[: how.n_best])
         return chosen
 
     def made(self, part: Part, hypotheses: list[Hypothesis], how: Manner) -> Translation:
