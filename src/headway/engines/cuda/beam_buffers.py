@@ -55,7 +55,7 @@ class Trellis:
     """Every step's choices, and the best outputs that ended, as places in it."""
 
     def __init__(self, extent: Extent, flat: Int[Tensor, "_"]) -> None:
-        (b, w, k, room, lanes), self.extent, self.flat = extent, extent, flatten_parents
+        (b, w, k, room, lanes), self.extent, self.flat = extent, extent, flat
         self.opened = extent.opening  # what an opening writes; the log follows
         parts = self.flat.split([b * w, b * w, b, b, b, b, b, 4, b * k, 4 * b * k, lanes, room, 3 * room * b * w])
         self.last: Int[Tensor, "b w"] = parts[0].view(b, w)
@@ -113,7 +113,7 @@ class Trellis:
         return Trellis(self.extent, torch.from_numpy(self.flat.numpy().copy()))
 
     def advance(self, logits: Float[Tensor, "n v"], search: Beam) -> Int[Tensor, "l w"]:
-        """One step of every lane, in place; the row that each row now continues. The same rules as `Beam.settle`."""
+        """One step of every lane, in place; the row that each row now continues. The same rules as `Beam.next_state`."""
         size, at = search.size, self.owner.long()
         over, step = self.done[at] != 0, self.step[at]
         found = best_continuations(logits, self.totals[at], 2 * size)
