@@ -2,6 +2,7 @@
 
 python -m bench.decoding_gpu [--rows 1x1,1x4,64x1,64x4,256x4,1024x1] [--alone] [--ordinary]
 python -m bench.decoding_gpu --profile 1x1,256x4   the kernels of one step
+python -m bench.decoding_gpu --threads 1,4,16 --rows 1024x1,256x4   what the host's threads of OpenMP change: nothing
 python -m bench.decoding_gpu --check               the lean step and the ordinary one say the same in fp32
 python -m bench.decoding_gpu --model en-de --text test.en [--to de]    whole sentences, from text to text
 """
@@ -21,9 +22,8 @@ from unittest import mock
 import torch
 
 from headway import Translator, recipes
-from headway.engines.cuda import captured_beam
+from headway.engines.cuda import captured_beam, fused_decoder
 from headway.engines.cuda.captured_beam import CapturedBeam, leanest_writer, model_writer
-from headway.engines.cuda.fused_decoder import LeanWriter
 from headway.model.models import EncoderDecoder
 from headway.model.residuals import Pre
 from headway.search import Beam, Limits
@@ -92,6 +92,21 @@ def compare(rows: list[str], alone: bool, ordinary: bool) -> None:
         torch.cuda.empty_cache()
 
 
+def by_threads(rows: list[str], counts: list[int]) -> None:
+    """The same batches with different numbers of OpenMP threads on the host: the times should be the same."""
+    model, before = forced(), torch.get_num_threads()
+    print(f"| sentences × beam | {' | '.join(f'{count} threads, ms' for count in counts)} |")
+    print(f"|{'---|' * (len(counts) + 1)}")
+    for sentences, beam in map(parse, rows):
+        source, times = torch.randint(4, VOCABULARY, (sentences, LENGTH)), []
+        ours = CapturedBeam(model, Beam(size=beam, limits=LIMITS))
+        for count in counts:
+            torch.set_num_threads(count)
+            times.append(best_time(partial(ours, source), 9))
+        torch.set_num_threads(before)
+        print(f"| {sentences} × {beam} | {' | '.join(f'{1e3 * time:.1f}' for time in times)} |", flush=True)
+
+
 def generate(peer: Any, source: torch.Tensor, beam: int) -> object:
     return peer.generate(
         source, attention_mask=torch.ones_like(source), num_beams=beam, do_sample=False,
@@ -146,7 +161,7 @@ def check() -> None:
         for sentences, beam, length in ((1, 1, 9), (1, 4, 30), (64, 5, 33), (300, 8, 20), (1024, 1, 40)):
             source = torch.randint(4, 1000, (sentences, length))
             search = Beam(size=beam, n_best=min(2, beam))
-            assert LeanWriter.can(model, beam)
+            assert fused_decoder.unsupported(model, beam) is None
             lean, ordinary = (
                 CapturedBeam(model, search, writer=each)(source) for each in (leanest_writer, model_writer)
             )
@@ -191,6 +206,7 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="without Hugging Face")
     parser.add_argument("--ordinary", action="store_true", help="the model's own step, for comparison")
     parser.add_argument("--profile", metavar="ROWS", help="the kernels of one step")
+    parser.add_argument("--threads", metavar="COUNTS", help="the same with different numbers of host threads")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--model", help="a model folder, for --text")
     parser.add_argument("--text", type=Path, help="a file of sentences")
@@ -201,9 +217,11 @@ def main() -> None:
         check()
     if given.profile:
         profile(given.profile.split(","))
+    if given.threads:
+        by_threads(given.rows.split(","), [int(count) for count in given.threads.split(",")])
     if given.text:
         text_to_text(given.model, given.text, given.to)
-    if not given.check and not given.profile and not given.text:
+    if not (given.check or given.profile or given.threads or given.text):
         compare(given.rows.split(","), given.alone, given.ordinary)
 
 

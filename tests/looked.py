@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from headway.data.corpus import Data
+from headway.engines import Chosen
 from headway.engines.pytorch import TorchEngine
 from headway.model.design import EncoderDecoderDesign
 from headway.model.feed_forward import Relu
@@ -41,4 +42,4 @@ def made(seed: int = 5, **choice: Any) -> Translator:
     model.head.bias.data[EOS] = ENDING
     tokenizers = Tokenizers(pieces(), pieces())
     run = Run(data=data, text=Subword(size=500), model=design)
-    return Translator(run, tokenizers, model, TorchEngine(model), torch.device("cpu"))
+    return Translator(run, tokenizers, model, Chosen(TorchEngine(model), "it was asked for"), torch.device("cpu"))

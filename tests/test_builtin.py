@@ -176,6 +176,7 @@ def test_serve_offers_every_direction(builtin: Path, shell: Shell, monkeypatch: 
             return models.json(), said, other
 
     models, said, other = asyncio.run(talk())
+    assert (models[0]["engine"], models[0]["precision"], models[0]["reason"]) == ("torch", "fp32", "it was asked for")
     assert {(pair["source"], pair["target"]) for pair in models[0]["pairs"]} == set(DIRECTIONS)
     assert said.status == 200 and other.status == 400
     one = Translator.load(builtin, "cpu", "torch")(["a dog"], to="fr", beam=1)[0].text

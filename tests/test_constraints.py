@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from headway.errors import UsageError
 from headway.search import Beam, Constrained, Limits, score_texts
-from headway.search.constrained import allot
-from headway.search.logits_processors import Banned, Never, NoRepeat
+from headway.search.constrained import allocate_beam
+from headway.search.logits_processors import BannedPhrases, NoRepeatNgram, SuppressTokens
 from headway.text.protected_spans import lost
 from headway.text.vocabulary import EOS
 from steppers import Oracle, exhaustive, sources, tiny_model
@@ -125,8 +125,8 @@ def test_the_batch_changes_nothing_and_scores_are_the_models() -> None:
 
 def test_what_must_be_said_overrules_what_must_not() -> None:
     phrases = [[[5, 6], [5, 6]]]
-    shapes = [Never([5]), Banned([[6]]), NoRepeat(1)]
-    found = Constrained(Beam(), phrases)(tiny_model(), sources(4), shapes)[0]
+    processors = [SuppressTokens([5]), BannedPhrases([[6]]), NoRepeatNgram(1)]
+    found = Constrained(Beam(), phrases)(tiny_model(), sources(4), processors)[0]
     assert_said(phrases[0], found[0].ids)
     assert found[0].ids.count(5) == 2
 
@@ -134,7 +134,7 @@ def test_what_must_be_said_overrules_what_must_not() -> None:
 def test_places_go_to_every_bank_in_turn_the_fullest_first() -> None:
     totals = torch.tensor([[-1.0, -2.0, -9.0, -3.0, -8.0, -torch.inf]])
     bank = torch.tensor([[0, 0, 2, 1, 2, 3]])
-    assert allot(totals, bank).tolist() == [[4, 3, 0, 2, 1, 5]]
+    assert allocate_beam(totals, bank).tolist() == [[4, 3, 0, 2, 1, 5]]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_places_go_to_every_bank_in_turn_the_fullest_first() -> None:
     [
         ([[[4, 5], []]], "empty"),
         ([[[4, EOS]]], "special"),
-        ([[[4] * 9, [5] * 11]], "20 pieces, but its output may have 19"),
+        ([[[4] * 9, [5] * 11]], "20 tokens, but its output may have 19"),
         ([], "0 sentences, but there are 1"),
     ],
 )

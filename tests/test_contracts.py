@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from headway.engines.cuda.states import Fixed
+from headway.engines.cuda.step_kernels import with_step_kernels
 from headway.model.assembly import unsupported
 from headway.model.blocks import TokenInfo
 from headway.model.decoders import DecoderState
@@ -26,7 +28,7 @@ from headway.model.norms import BatchNorm, Norm
 from headway.model.positions import NoPositions, Position, Rotary, Sinusoidal
 from headway.model.residuals import Residual
 from headway.model.size import Size
-from headway.model.states import Fixed, Growing, Indexed, State, Sums
+from headway.model.states import Growing, State, Sums
 
 SIZE = Size(width=16, heads=4, key_heads=2, head_width=4, longest=12)
 WORDS = 11
@@ -366,10 +368,11 @@ def test_a_beam_is_rows_that_share_a_source(choice: dict[str, Any], room: Callab
 def test_an_index_of_who_wrote_what_is_as_good_as_moving_keys(choice: dict[str, Any]) -> None:
     """Rows that keep their number, as in a recorded search; kernels that cannot follow an index get no index."""
     source, model, text = padded(2, 5), translator(choice), words(6, 1)
+    recorded = with_step_kernels(model, indexed=True)
     sentences = [0] * BEAM + [1] * BEAM
-    rows = model.start(source, lambda: Indexed(12))
+    rows = recorded.start(source, lambda: Fixed(12))
     for order in ([2, 0, 0, 4, 3, 5], [1, 1, 2, 5, 5, 3], [0, 1, 1, 3, 3, 3], [2, 1, 0, 5, 4, 3]):
-        close(model.step(text[:, -1], rows), model(source[sentences], text)[:, -1])
+        close(recorded.step(text[:, -1], rows), model(source[sentences], text)[:, -1])
         rows.reorder(torch.tensor(order))
         text = torch.cat([text[order], words(6, 1)], dim=1)
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from headway.engines.cuda import captured_beam
-from headway.engines.cuda.captured_beam import CapturedBeam, LeanWriter, MakeWriter, leanest_writer, model_writer
+from headway.engines.cuda import captured_beam, fused_decoder
+from headway.engines.cuda.captured_beam import CapturedBeam, MakeWriter, leanest_writer, model_writer
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
 from headway.model.feed_forward import Relu, Swiglu
 from headway.model.models import LanguageModel
@@ -158,7 +158,7 @@ def test_recorded_beam_equals_plain_beam(design: EncoderDecoderDesign, size: int
             parameter.add_(0.2 * torch.randn_like(parameter))
     search = Beam(size=size, n_best=min(3, size), limits=Limits(ratio=1.0, extra=8))
     recorded = CapturedBeam(model, search, writer=writer)
-    assert LeanWriter.can(model, search.size)
+    assert fused_decoder.unsupported(model, search.size) is None
     for rows, length in ((5, 12), (8, 12), (1, 40), (3, 70)):
         source = torch.randint(4, 200, (rows, length), device="cuda")
         source[:, -1] = EOS

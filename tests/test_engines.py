@@ -1,10 +1,11 @@
-"""Every engine must say what the model says; what an engine cannot do must be a reason, never an error."""
+"""Engines: how one is chosen, built and shared by threads; what it cannot do must be a reason, never an error."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -19,106 +20,27 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from compiled import require_kernel
+from engine_models import DESIGNS, SEARCHES, SHORT, UNSUPPORTED, WORDS, assert_same, build_model, sources
 from headway.data.padding import pad_rows
 from headway.engines import Engine, Unavailable, choose, spread, translate_all
 from headway.engines.ctranslate2.engine import CTranslate2Engine
 from headway.engines.native import build
 from headway.engines.native.engine import NativeEngine
-from headway.engines.native.weights import unsupported
+from headway.engines.native.library import Kernel
+from headway.engines.native.support import unsupported
 from headway.engines.pytorch import TorchEngine
 from headway.errors import UsageError
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
-from headway.model.feed_forward import Gelu, Relu, Swiglu, Swish
-from headway.model.kernels import Fused, Linear, Linformer, Softmax
-from headway.model.kernels.scores import Additive, Cosine, Dot
 from headway.model.models import EncoderDecoder
-from headway.model.norms import BatchNorm, RMSNorm
-from headway.model.positions import Alibi, Bucketed, Learned, NoPositions, Rotary, Tener, TransformerXL
-from headway.model.residuals import DeepNorm, Pre, ReZero, Sandwich
-from headway.search import Beam, Greedy, Hypothesis, Limits, Sample
-from headway.search.logits_processors import Never, Prefix
+from headway.search import Greedy, Hypothesis, Limits, Sample
+from headway.search.logits_processors import ForcedPrefix
 from headway.text.vocabulary import BOS, EOS, PAD
-
-WORDS = 83
-SHORT = Limits(ratio=1.0, extra=5, longest=12)
-SEARCHES = [
-    Greedy(limits=SHORT),
-    Beam(size=4, n_best=3, alpha=0.8, limits=SHORT),
-    Beam(size=3, patience=1.0, limits=SHORT),
-]
-
-DESIGNS: dict[str, EncoderDecoderDesign] = {
-    "paper": EncoderDecoderDesign(width=32, heads=2, encoder_layers=2, decoder_layers=2, output_bias=True),
-    "odd sizes": EncoderDecoderDesign(
-        width=30, heads=3, feed_forward=Relu(width=70), encoder_layers=1, decoder_layers=3, tie_embeddings="none",
-        output_bias=True,
-    ),
-    "modern": EncoderDecoderDesign(
-        width=48, heads=6, key_heads=2, feed_forward=Swiglu(), positions=Rotary(), norm=RMSNorm(), residual=Pre(),
-        bias=False, encoder_layers=2, decoder_layers=1, scale_embedding=False, output_bias=True,
-    ),
-    "learned": EncoderDecoderDesign(
-        width=64, heads=4, feed_forward=Gelu(), positions=Learned(), residual=Pre(), encoder_layers=3, decoder_layers=2,
-        tie_embeddings="output", longest=40,
-    ),
-    "deep": EncoderDecoderDesign(
-        width=32, heads=2, feed_forward=Swish(), positions=Alibi(), residual=DeepNorm(), encoder_layers=3,
-        decoder_layers=2, attended_layers="each",
-    ),
-    "rezero": EncoderDecoderDesign(
-        width=32, heads=2, head_width=20, feed_forward=Gelu(tanh=True), positions=Bucketed(), residual=ReZero(),
-        encoder_layers=2, decoder_layers=3, attended_layers=(1, 0, 1), output_bias=True,
-    ),
-    "no positions": EncoderDecoderDesign(
-        width=16, heads=1, positions=NoPositions(), attention=Softmax(score=Dot()), encoder_layers=1, decoder_layers=1,
-        encoder_attention=Fused(scaled=False),
-    ),
-}  # fmt: skip
-
-UNSUPPORTED = {
-    "sandwich residual": EncoderDecoderDesign(width=16, heads=2, residual=Sandwich()),
-    "batch norm": EncoderDecoderDesign(width=16, heads=2, norm=BatchNorm()),
-    "transformer_xl positions": EncoderDecoderDesign(width=16, heads=2, positions=TransformerXL()),
-    "tener positions": EncoderDecoderDesign(
-        width=16, heads=2, positions=Tener(), attention=Fused(scaled=False)
-    ),
-    "linear attention": EncoderDecoderDesign(width=16, heads=2, attention=Linear()),
-    "linformer attention": EncoderDecoderDesign(width=16, heads=2, encoder_attention=Linformer()),
-    "softmax attention": EncoderDecoderDesign(width=16, heads=2, cross_attention=Softmax(score=Additive())),
-    "softmax attention of this kind": EncoderDecoderDesign(width=16, heads=2, attention=Softmax(score=Cosine())),
-}  # fmt: skip
-
-
-def shaken(model: nn.Module) -> None:
-    """Nothing is left at a value that would hide a fault, such as a gain of one."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.2 * parameter.abs().mean().clamp(min=0.5) * torch.randn_like(parameter)
-    model.eval()
-
-
-def build_model(design: EncoderDecoderDesign) -> EncoderDecoder:
-    """Some outputs end, and some do not."""
-    model = design.build(WORDS, WORDS if design.tie_embeddings == "all" else WORDS - 12)
-    shaken(model)
-    if model.head.bias is not None:
-        with torch.no_grad():
-            model.head.bias[EOS] = 2 * model.head.weight.std() * design.width**0.5
-    return model
-
-
-def sources(count: int = 7, longest: int = 11) -> Tensor:
-    """Ragged sentences of pieces that every vocabulary here has."""
-    lengths = [1, longest, *torch.randint(1, longest, (count - 2,)).tolist()]
-    return pad_rows([[*torch.randint(4, WORDS - 12, (length,)).tolist(), EOS] for length in lengths], "cpu")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled() -> None:
-    try:
-        build.library()
-    except Unavailable as reason:
-        pytest.skip(str(reason))
+    require_kernel()
 
 
 @pytest.fixture(params=DESIGNS)
@@ -161,24 +83,6 @@ def test_steps_equal_the_model(pair: tuple[EncoderDecoder, NativeEngine]) -> Non
     pieces = [torch.randint(4, WORDS - 12, (count,)) for count in counts]
     for ours, theirs in zip(*(walk(m, source, moves, pieces) for m in (model, engine)), strict=True):
         torch.testing.assert_close(theirs, ours, atol=1e-4, rtol=1e-4)
-
-
-@pytest.mark.parametrize("search", SEARCHES, ids=lambda s: s.kind)
-def test_searches_equal_the_model(pair: tuple[EncoderDecoder, NativeEngine], search: Greedy | Beam) -> None:
-    """In the kernel, and in Python over the kernel's steps."""
-    model, engine = pair
-    source = sources()
-    expected = search(model, source)
-    assert_same(engine.translate(source, search), expected)
-    assert_same(search(engine, source), expected)
-
-
-def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
-    assert [[h.ids for h in outputs] for outputs in found] == [[h.ids for h in outputs] for outputs in expected]
-    for ours, theirs in zip(sum(found, []), sum(expected, []), strict=True):
-        assert ours.finished == theirs.finished
-        assert [ours.total, ours.score] == pytest.approx([theirs.total, theirs.score], rel=1e-4, abs=1e-4)
-        assert ours.token_scores == pytest.approx(theirs.token_scores, rel=1e-4, abs=1e-4)
 
 
 def test_outputs_end_and_are_cut(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
@@ -230,16 +134,11 @@ def test_weights_that_are_not_finite_do_no_harm(paper: tuple[EncoderDecoderDesig
 # ---------------------------------------------------------------- what the kernel leaves to others
 
 
-def test_shapes_and_other_searches_step_through_the_kernel(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
-    design, model = paper
-    engine, source = NativeEngine(model, design, "fp32"), sources(3)
-    assert_same(engine.translate(source, SEARCHES[1], [Never([7, 9])]), SEARCHES[1](model, source, [Never([7, 9])]))
-    outputs = engine.translate(source, SEARCHES[0], [Prefix([[10, 11], [12], []])])
-    assert [h[0].ids[:2] == [10, 11] for h in outputs][0] and outputs[1][0].ids[0] == 12
-    for search in (Sample(count=2, limits=SHORT), Beam(size=70, limits=SHORT), Greedy(limits=Limits(shortest=4))):
-        assert [[h.ids for h in each] for each in engine.translate(source, search)] == [
-            [h.ids for h in each] for each in search(model, source)
-        ]
+def test_sampling_steps_through_the_kernel(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
+    (design, model), search = paper, Sample(count=2, limits=SHORT)
+    source = sources(3)
+    found = NativeEngine(model, design, "fp32").translate(source, search)
+    assert [[h.ids for h in each] for each in found] == [[h.ids for h in each] for each in search(model, source)]
 
 
 def test_what_is_too_long_for_the_tables_goes_to_the_model() -> None:
@@ -312,12 +211,53 @@ def test_the_kernel_is_chosen_on_a_processor(paper: tuple[EncoderDecoderDesign, 
     assert isinstance(chosen.engine, Engine) and isinstance(TorchEngine(model), Engine)
     assert choose(model, design, precision="fp32").engine.precision == "fp32"
     assert choose(model, design, "torch").engine.name == "torch"
-    with pytest.raises(UsageError, match="fp32 only"):
+    with pytest.raises(UsageError, match="it computes in fp32, not in int8"):
         choose(model, design, "torch", "int8")
     with pytest.raises(UsageError, match="engine is 'fast'; choose one of auto, native"):
         choose(model, design, "fast")
-    with pytest.raises(UsageError, match="precision is 'int4'; choose one of auto, fp32, int8"):
+    with pytest.raises(UsageError, match="precision is 'int4'; choose one of auto, fp32, bf16, int8"):
         choose(model, design, "native", "int4")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")
+def test_cuda_without_a_device_is_refused_by_name(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
+    design, model = paper
+    with pytest.raises(UsageError) as error:
+        choose(model, design, "cuda")
+    assert str(error.value) == (
+        "engine cuda cannot be used: it needs an NVIDIA GPU, and PyTorch can use no CUDA device on this machine; "
+        "leave the choice to auto"
+    )
+
+
+def test_a_model_on_another_device_says_which_is_needed(
+    paper: tuple[EncoderDecoderDesign, EncoderDecoder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    design, model = paper
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(UsageError, match="cuda cannot be used: it runs on cuda, and the model is on cpu"):
+        choose(model, design, "cuda")
+    with pytest.raises(UsageError, match="native cannot be used: it runs on cpu, and the model is on meta"):
+        choose(model.to("meta"), design, "native")
+
+
+def test_every_engine_knows_its_precisions(paper: tuple[EncoderDecoderDesign, EncoderDecoder]) -> None:
+    design, model = paper
+    with pytest.raises(UsageError, match="it computes in fp32 or int8, not in bf16"):
+        choose(model, design, "native", "bf16")
+    with pytest.raises(UsageError, match="no engine can be used: native cannot be used: .*; torch cannot be used"):
+        choose(model, design, "auto", "bf16")
+
+
+def test_a_notice_names_the_engine_only_where_there_is_something_to_say(
+    paper: tuple[EncoderDecoderDesign, EncoderDecoder],
+) -> None:
+    design, model = paper
+    assert choose(model, design).notice() is None
+    assert choose(model, design, "torch").notice("torch") == "engine torch (fp32): it was asked for"
+    other = UNSUPPORTED["batch norm"]
+    notice = choose(other.build(WORDS), other).notice() or ""
+    assert "native cannot be used: the kernel has no batch norm" in notice and "\n" not in notice
 
 
 @pytest.fixture
@@ -343,7 +283,7 @@ def test_without_a_compiler(
 
 
 @pytest.mark.parametrize(
-    ("source", "reason"), [("int headway_check(int) { return 999999; }", "does not compute"), ("int x =", "error")]
+    ("source", "reason"), [("int headway_check(int, int) { return 9; }", "does not compute"), ("int x =", "error")]
 )
 def test_a_kernel_that_fails_is_not_used(
     source: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: None
@@ -356,6 +296,36 @@ def test_a_kernel_that_fails_is_not_used(
         with pytest.raises(Unavailable, match=reason):
             build.library()
     assert not list((tmp_path / "cache").rglob("*.so"))
+    with pytest.raises(pytest.fail.Exception, match=reason):  # the tests are not skipped: a compiler was found
+        require_kernel()
+
+
+def test_a_wrong_zero_point_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: None) -> None:
+    """Weights that are shifted by 127 where 128 is subtracted differ too little for a bound on random numbers."""
+    shutil.copytree(build.KERNEL, tmp_path / "kernel")
+    source = tmp_path / "kernel" / "linear.h"
+    text = source.read_text()
+    assert text.count("/ l.scale[i]) + 128)") == 1
+    source.write_text(text.replace("/ l.scale[i]) + 128)", "/ l.scale[i]) + 127)"))
+    monkeypatch.setattr(build, "KERNEL", tmp_path / "kernel")
+    monkeypatch.setattr(build, "FLAGS", tuple("-O0" if flag == "-O3" else flag for flag in build.FLAGS))
+    monkeypatch.setenv("HEADWAY_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(Unavailable, match="does not compute"):
+        build.library()
+
+
+@pytest.mark.parametrize(("rows", "outputs", "inputs"), [(1, 1, 16), (7, 70, 64), (13, 33, 256)])
+def test_an_int8_product_of_whole_numbers_is_exact(rows: int, outputs: int, inputs: int) -> None:
+    """With a 127 in every row all scales are 1, so nothing is rounded and numpy's integers are the answer."""
+    dice = np.random.default_rng(0)
+    weights, x = (dice.integers(-127, 128, (n, inputs)) for n in (outputs, rows))
+    weights[:, 0], x[:, -1] = 127, -127
+    bias = dice.integers(-1000, 1000, outputs)
+    found = np.empty((rows, outputs), np.float32)
+    arrays = [np.ascontiguousarray(each, np.float32) for each in (weights, bias, x)]
+    pointers = [each.ctypes.data for each in (*arrays, found)]
+    Kernel(build.library()).check("multiply", *pointers, outputs, inputs, rows, 1)
+    np.testing.assert_array_equal(found, x @ weights.T + bias)
 
 
 def test_old_processors_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, forgotten: None) -> None:
@@ -372,7 +342,7 @@ def test_old_processors_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 # ---------------------------------------------------------------- building
 
-TOY = 'extern "C" int headway_check(int) { return 0; }'
+TOY = 'extern "C" int headway_check(int, int) { return 0; }'
 BUILD = """
 import sys, pathlib, headway.engines.native.build as build
 build.KERNEL = pathlib.Path(sys.argv[1])
@@ -399,7 +369,7 @@ def test_a_damaged_build_is_made_again(tmp_path: Path, monkeypatch: pytest.Monke
     folder = next(build.folders())
     path = folder / f"native-{build.fingerprint(build.find_compiler())}.so"
     path.write_bytes(b"not a library")
-    assert build.library().headway_check(0) == 0  # made elsewhere, for this process
+    assert build.library().headway_check(0, 0) == 0  # made elsewhere, for this process
     assert not path.exists()
     build.outcome.cache_clear()
     assert build.library()._name == str(path)
@@ -418,21 +388,13 @@ def test_a_cache_that_others_may_write_is_not_trusted(tmp_path: Path, monkeypatc
 # ---------------------------------------------------------------- CTranslate2
 
 
-def test_ctranslate2_says_the_same_and_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_converted_model_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ctranslate2")
     monkeypatch.setenv("HEADWAY_CACHE", str(tmp_path / "cache"))
     design = EncoderDecoderDesign(width=32, heads=2, encoder_layers=2, decoder_layers=2)
     model = build_model(design)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    engine = CTranslate2Engine(model, design, "fp32")
-    source, search = sources(12, 10), Greedy(limits=Limits(ratio=0.0, extra=12))
-    expected = search(model, source)
-    found = engine.translate(source, search)
-    assert [h[0].ids for h in found] == [h[0].ids for h in expected]
-    assert [h[0].finished for h in found] == [h[0].finished for h in expected]
-    assert found[0][0].total == pytest.approx(expected[0][0].total, rel=0.2)
-    assert len(engine.translate(source, Beam(size=4, n_best=2))[0]) == 2
-    assert_same(engine.translate(source, search, [Never([5])]), search(model, source, [Never([5])]))
+    CTranslate2Engine(model, design, "fp32")
     (made,) = (tmp_path / "cache").iterdir()
     written = made.stat().st_mtime_ns
     time.sleep(0.01)
@@ -444,6 +406,16 @@ def test_ctranslate2_says_the_same_and_is_kept(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(Unavailable, match="cannot be kept in /proc/nothing"):
         CTranslate2Engine(model, design, "fp32")
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_sources_that_it_would_cut_go_to_the_model(tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    design = EncoderDecoderDesign(width=16, heads=1, encoder_layers=1, decoder_layers=1)
+    model = build_model(design)
+    engine = CTranslate2Engine(model, design, "fp32", tmp_path, workers=1)
+    limits = Limits(ratio=0.0, extra=2)
+    for source in (sources(2, 1100), sources(2, 5).masked_fill(sources(2, 5) == EOS, 7)):  # too long; without an end
+        assert_same(engine.translate(source, Greedy(limits=limits)), Greedy(limits=limits)(model, source))
 
 
 # ---------------------------------------------------------------- many sentences, many threads
@@ -483,7 +455,9 @@ def test_a_job_equals_its_sentences(paper: tuple[EncoderDecoderDesign, EncoderDe
     expected = [engine.translate(pad_rows([sentence], "cpu"), SEARCHES[1])[0] for sentence in sentences]
     assert translate_all(engine, sentences, SEARCHES[1], rows=4) == expected
     assert translate_all(engine, [], SEARCHES[1]) == []
-    first = translate_all(engine, sentences, SEARCHES[0], lambda places: [Prefix([[10 + i] for i in places])], rows=4)
+    first = translate_all(
+        engine, sentences, SEARCHES[0], lambda places: [ForcedPrefix([[10 + i] for i in places])], rows=4
+    )
     assert [outputs[0].ids[0] for outputs in first] == [10 + i for i in range(50)]
 
 

@@ -17,7 +17,7 @@ import torch
 from exchanged import OTHERS, PIECES, SMALL, publish, trained
 from headway import recipes
 from headway.commands.export import export
-from headway.engines.ctranslate2.convert import UNKNOWN, check_ctranslate2, convert, different
+from headway.engines.ctranslate2.convert import UNKNOWN, convert, different
 from headway.errors import RefusedError, UsageError
 from headway.exchange import exports
 from headway.exchange.agreement import Agreement, Trial, forced, tolerance
@@ -500,6 +500,11 @@ def holdings() -> str:
             design = with_plain_attention(replace(SMALL, **{field: member()}, **fitting))
             lines.append(f"| {part}: {member.kind} | {' | '.join(holds(check, design) for check in checks)} |")
     return "\n".join(lines)
+
+
+def check_ctranslate2(design: Any) -> None:
+    if part := unsupported_part(design):
+        raise UsageError(part)
 
 
 def check_hub(design: Any) -> None:

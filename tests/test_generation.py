@@ -15,7 +15,7 @@ from headway.model.feed_forward import Relu
 from headway.model.models import LanguageModel
 from headway.model.positions import Learned, Rotary, TransformerXL
 from headway.search import Beam, Greedy, Limits, Sample
-from headway.search.prompting import Continuing, OverLines
+from headway.search.prompting import MultiLineModel, PromptedModel
 from headway.tasks.language_model.generation import Generator, Manner
 from headway.text.tokenizer import Characters, Subword, Tokenizer, Words
 from headway.text.vocabulary import BOS, EOS
@@ -63,7 +63,7 @@ def test_greedy_search_is_the_plain_loop(positions: Any, window: int) -> None:
     net = model(positions=positions, longest=window)
     prompts = [[BOS, *LETTERS.encode(text)[:5]] for text in LINES[:4]]
     limits = Limits(ratio=0.0, extra=30, longest=30)
-    found = Greedy(limits=limits)(Continuing(net, window), torch.tensor(prompts))
+    found = Greedy(limits=limits)(PromptedModel(net, window), torch.tensor(prompts))
     with torch.no_grad():
         assert [best[0].ids for best in found] == [by_hand(net, prompt, 30, window) for prompt in prompts]
 
@@ -72,7 +72,7 @@ def test_a_wide_beam_finds_what_greedy_search_misses() -> None:
     net, prompt = model(), torch.tensor([[BOS, *LETTERS.encode(LINES[0])[:4]]])
     limits = Limits(ratio=0.0, extra=6, longest=6)
     greedy, beam = (
-        search(Continuing(net, 50), prompt)[0][0] for search in (Greedy(limits=limits), Beam(limits=limits))
+        search(PromptedModel(net, 50), prompt)[0][0] for search in (Greedy(limits=limits), Beam(limits=limits))
     )
     assert beam.score >= greedy.score
 
@@ -80,15 +80,15 @@ def test_a_wide_beam_finds_what_greedy_search_misses() -> None:
 def test_several_samples_of_a_prompt_are_not_the_same() -> None:
     prompts = torch.tensor([[BOS, 7, 8], [BOS, 9, 7]])
     sample = Sample(count=5, seed=3, limits=Limits(ratio=0.0, extra=9, longest=9))
-    found = sample(Continuing(model(), 6), prompts)
+    found = sample(PromptedModel(model(), 6), prompts)
     assert [len(rows) for rows in found] == [5, 5] and len({tuple(one.ids) for one in found[0]}) > 1
-    assert sample(Continuing(model(), 6), prompts) == found
+    assert sample(PromptedModel(model(), 6), prompts) == found
 
 
 def test_ends_of_lines_end_nothing() -> None:
     """One more piece, as likely as the end was; the end itself cannot come."""
     net = model()
-    over, inner = OverLines(Continuing(net, 50)), Continuing(net, 50)
+    over, inner = MultiLineModel(PromptedModel(net, 50)), PromptedModel(net, 50)
     prompt = torch.tensor([[BOS, 5, 6]])
     scores, plain = (one.step(torch.tensor([BOS]), one.start(prompt)) for one in (over, inner))
     assert scores.shape == (1, len(LETTERS) + 1) and scores[0, EOS] == -torch.inf

@@ -6,7 +6,7 @@ Kernels run on a card, or anywhere with Triton and TRITON_INTERPRET=1; elsewhere
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 import torch
 
-from headway.engines.cuda import captured_beam, fused_decoder
+from captured import Play
+from headway.engines.cuda import captured_beam, fused_decoder, indexed_attention
 from headway.engines.cuda.beam_buffers import Extent, Trellis, walk
 from headway.model.design import EncoderDecoderDesign
 from headway.model.feed_forward import Gelu, Relu, Swiglu
-from headway.model.kernels import Softmax, indexed_attention
+from headway.model.kernels import Softmax
 from headway.model.models import EncoderDecoder
 from headway.model.norms import RMSNorm
 from headway.model.positions import Learned, Rotary
@@ -57,7 +58,7 @@ def sources(rows: int, length: int, pieces: int = 150) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", DESIGNS)
 def test_ordinary_parts_are_lean(name: str) -> None:
-    assert fused_decoder.unsupported(DESIGNS[name].build(50)) is None
+    assert fused_decoder.unsupported_part(DESIGNS[name].build(50)) is None
 
 
 @pytest.mark.parametrize(
@@ -70,12 +71,12 @@ def test_ordinary_parts_are_lean(name: str) -> None:
     ],
 )
 def test_other_parts_are_not(change: dict[str, Any], reason: str) -> None:
-    assert reason in (fused_decoder.unsupported(replace(PLAIN, **change).build(50)) or "")
+    assert reason in (fused_decoder.unsupported_part(replace(PLAIN, **change).build(50)) or "")
 
 
 def test_without_a_card_the_model_writes_itself() -> None:
     model = PLAIN.build(50)
-    assert not fused_decoder.LeanWriter.can(model, 2)
+    assert fused_decoder.unsupported(model, 2) in ("Triton is not installed", "the model is on cpu")
     assert isinstance(captured_beam.leanest_writer(model, Extent(1, 2, 1, 16, 1)), captured_beam.ModelWriter)
 
 
@@ -116,7 +117,7 @@ def mixed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> to
 @pytest.mark.parametrize(("kind", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
 @pytest.mark.parametrize("width", [64, 40])  # heads of any width may be asked for
 def test_slot_attention_follows_the_index(width: int, kind: torch.dtype, bound: float) -> None:
-    from headway.model.kernels.indexed_keys import slot_attention
+    from headway.engines.cuda.indexed_keys import slot_attention
 
     torch.manual_seed(0)
     n, h, s = 6, 3, 48
@@ -172,6 +173,14 @@ def test_source_attention_skips_padding(beam: int, length: int, groups: int) -> 
         torch.testing.assert_close(found[row], mixed(q[row].view(heads, width), k, v, 0.3), atol=1e-5, rtol=1e-4)
 
 
+def opened(extent: Extent, caps: list[int], search: Beam) -> Trellis:
+    """On the device, as the host opens it."""
+    trellis, host = Trellis.empty(extent, DEVICE), Trellis.empty(extent, torch.device("cpu"))
+    host.open(torch.tensor(caps), search)
+    trellis.restart(host)
+    return trellis
+
+
 @kernels
 def test_settling_gives_the_choices_of_the_reference() -> None:
     """Step by step from the same logits, ties and ends among them."""
@@ -179,10 +188,7 @@ def test_settling_gives_the_choices_of_the_reference() -> None:
     for size, keep, alpha, patience in ((1, 1, 0.6, None), (3, 2, 1.0, None), (4, 4, 0.0, 1.0), (8, 3, 0.6, None)):
         search = Beam(size=size, n_best=keep, alpha=alpha, patience=patience)
         extent = Extent(3, size, keep, 16, 3)
-        ours, theirs = Trellis(extent, DEVICE), Trellis(extent, DEVICE)
-        caps = torch.tensor([11, 5])
-        for each in (ours, theirs):
-            each.open(caps, search)
+        ours, theirs = (opened(extent, [11, 5], search) for _ in range(2))
         origin = torch.zeros(2, 3 * size, 16, dtype=torch.int32, device=DEVICE)
         read = torch.zeros(3, size, 0, dtype=torch.long, device=DEVICE)
         for step in range(11):
@@ -210,8 +216,7 @@ def test_settling_gives_the_choices_of_the_reference() -> None:
 def test_ties_go_to_the_lower_row_and_piece() -> None:
     assert fused_decoder.settle is not None
     size, pieces, search = 4, 200, Beam(size=4)
-    trellis = Trellis(Extent(1, size, 1, 16, 1), DEVICE)
-    trellis.open(torch.tensor([9]), search)
+    trellis = opened(Extent(1, size, 1, 16, 1), [9], search)
     trellis.totals.zero_()  # all rows alive and alike
     logits = torch.randint(0, 3, (1, pieces), device=DEVICE).float()
     logits[:, : EOS + 1] = 0
@@ -219,7 +224,7 @@ def test_ties_go_to_the_lower_row_and_piece() -> None:
     fused_decoder.settle(logits.repeat(size, 1), trellis, torch.zeros(2, size, 16, dtype=torch.int32, device=DEVICE), 9)
     assert trellis.last.tolist() == [[20, 60, 100, 140]]
     assert trellis.log[0, 1].tolist() == [[0, 0, 0, 0]]
-    trellis.open(torch.tensor([9]), search)
+    trellis = opened(Extent(1, size, 1, 16, 1), [9], search)
     trellis.totals.zero_()
     logits[:, 60::40] = 0
     fused_decoder.settle(logits.repeat(size, 1), trellis, torch.zeros(2, size, 16, dtype=torch.int32, device=DEVICE), 9)
@@ -228,16 +233,6 @@ def test_ties_go_to_the_lower_row_and_piece() -> None:
 
 
 # ---------------------------------------------------------------- the whole search
-
-
-@dataclass
-class Play:
-    """A graph that does the work anew each time."""
-
-    work: Any
-
-    def replay(self) -> None:
-        self.work()
 
 
 @kernels

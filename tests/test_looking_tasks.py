@@ -18,6 +18,7 @@ from headway.cli import app
 from headway.errors import UsageError
 from headway.inspection.trace_files import KINDS, read_trace
 from headway.inspection.trace_request import EVERYTHING, Edit, Head, TooLongError, TraceRequest
+from headway.serve.model_info import ONE_ENGINE
 from headway.storage.byte_tables import unpack
 from headway.tasks.classification.classifier import Classifier
 from headway.tasks.drawing import DRAWINGS
@@ -222,6 +223,7 @@ def test_a_server_answers_for_models_of_every_task(opened: dict[str, Opened], fo
             "rememberer": "language_model",
         }  # fmt: skip
         assert all(one["pairs"] == [] and one["parameters"] > 0 for one in listed)
+        assert {(one["engine"], one["precision"], one["reason"]) for one in listed} == {("torch", "fp32", ONE_ENGINE)}
         for name, text in TEXTS.items():
             reply = await ask(server.app, "POST", "/v1/predict", {"model": name, "texts": [text, text[:10]]})
             said = [one.to_dict() for one in opened[name].model.predict([text, text[:10]])]

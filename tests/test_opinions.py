@@ -14,8 +14,8 @@ from sacrebleu.metrics.chrf import CHRF
 from headway.errors import UsageError
 from headway.search import Beam, Ensemble, Greedy, Hypothesis, Limits, Record, score, score_texts
 from headway.search.base import length_weight
-from headway.search.coverage import coverage_penalty, prefer_covered
-from headway.search.minimum_bayes_risk import chrf, least_risk
+from headway.search.coverage import coverage_penalty, rerank_by_coverage
+from headway.search.minimum_bayes_risk import chrf, rerank_by_risk
 from headway.text.vocabulary import EOS, PAD
 from steppers import sources, tiny_model
 
@@ -66,7 +66,7 @@ def test_least_risk_agrees_with_brute_force() -> None:
     for support in ((), samples):
         metric, meant = CHRF(), [text(one.ids) for one in support or found]
         risk = {i: sum(metric.sentence_score(said, [m]).score for m in meant) / len(meant) for i, said in texts.items()}
-        ranked = least_risk(found, text, support)
+        ranked = rerank_by_risk(found, text, support)
         assert [one.ids[0] for one in ranked] == sorted(risk, key=lambda i: -risk[i])
         assert ranked[0].score == pytest.approx(max(risk.values()))
 
@@ -76,14 +76,14 @@ def test_coverage_prefers_what_has_read_everything() -> None:
     assert coverage_penalty(whole, 0.5) == 0
     assert coverage_penalty(partial, 0.5) == pytest.approx(0.5 * 2 * math.log(0.5))
     better, worse = Hypothesis([5], -1.2, -2, [], True), Hypothesis([6], -1.0, -2, [], True)
-    assert prefer_covered([worse, better], [partial, whole], beta=0.5)[0].ids == [5]
-    assert prefer_covered([worse, better], [partial, whole], beta=0.1)[0].ids == [6]
+    assert rerank_by_coverage([worse, better], [partial, whole], beta=0.5)[0].ids == [5]
+    assert rerank_by_coverage([worse, better], [partial, whole], beta=0.1)[0].ids == [6]
 
 
 def test_a_record_tells_how_the_outputs_came_about() -> None:
     model, source, record = tiny_model(end=1.0), sources(3, 6, 4), Record()
     beam = Beam(size=3, n_best=3)
-    found = beam(model, source, watch=record)
+    found = beam(model, source, on_step=record)
     assert found == beam(model, source)
     for place, outputs in enumerate(found):
         alive, finished = [((), 0.0)], {}

@@ -23,6 +23,8 @@ from typer.testing import CliRunner
 
 from headway.commands.compare import compare
 from headway.commands.evaluate import evaluate
+from headway.engines import Chosen
+from headway.engines.pytorch import TorchEngine
 from headway.errors import DiskError, UsageError
 from headway.metrics import choose, measure, sentence_chrf
 from headway.reports.comparison import compare as compare_outputs
@@ -34,6 +36,7 @@ from headway.reports.evaluation import loops
 from headway.reports.html import data, join, page, tag
 from headway.reports.tables import print_comparison, print_evaluation
 from headway.reports.testset import Outputs, TestSet, language_of
+from steppers import tiny_model
 
 NASTY = "<script>alert('x')</script> & \"quoted\" [bold]markup[/bold] \x1b[31mred\x07"
 WORDS = ("der", "Hund", "nicht", "rot", "läuft", "12", "alt", "Haus", "und", "sieht", ".", "kein", "Baum")
@@ -60,6 +63,7 @@ class FakeTranslator:
 
     source_language, target_language = "EN", "de"
     asked: list[dict[str, Any]] = []
+    chosen = Chosen(TorchEngine(tiny_model()), "a stand-in")
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from headway.config import dump, from_dict
+from headway.engines.cuda.states import Fixed
 from headway.errors import UsageError
-from headway.model.states import Fixed
 from headway.search import (
     Beam,
     Greedy,
@@ -29,7 +29,7 @@ from headway.search import (
 from headway.search import candidates as candidates_file
 from headway.search.base import Search, Stepper, loops
 from headway.search.candidates import best_of_all, best_of_each
-from headway.search.loop import flat, forbid, log_probabilities
+from headway.search.loop import flatten_parents, forbid_special_tokens, log_probabilities
 from headway.text.vocabulary import BOS, EOS, PAD, UNK
 from steppers import DESIGN, Oracle, exhaustive, next_scores, sources, tell, tiny_model
 
@@ -201,13 +201,13 @@ def test_a_step_of_fixed_shapes_finds_the_same() -> None:
     model, source, beam = tiny_model(end=2.0), sources(3, 7, 5), Beam(size=4, n_best=2)
     expected = beam(model, source)
     with torch.inference_mode():
-        draft = beam.opening(source, width=4)
+        draft = beam.initial_state(source, width=4)
         rows = model.start(source, lambda: Fixed(draft.ids.size(2)))
         shapes = [tensor.shape for tensor in vars(draft).values() if isinstance(tensor, Tensor)]
         for _ in range(draft.ids.size(2)):
-            scores = forbid(log_probabilities(model.step(draft.last.flatten(), rows)))
-            draft, parents = beam.settle(draft, best_of_all(scores, draft.totals, 8))
-            rows.reorder(flat(parents, 4))
+            scores = forbid_special_tokens(log_probabilities(model.step(draft.last.flatten(), rows)))
+            draft, parents = beam.next_state(draft, best_of_all(scores, draft.totals, 8))
+            rows.reorder(flatten_parents(parents, 4))
             assert shapes == [tensor.shape for tensor in vars(draft).values() if isinstance(tensor, Tensor)]
     for one, other in zip(expected, draft.hypotheses(), strict=True):
         assert [h.ids for h in one] == [h.ids for h in other]
@@ -247,7 +247,7 @@ def test_the_best_by_blocks_are_the_best(
     missing = torch.full((sentences, count - expected.size(1)), -torch.inf)
     assert torch.equal(best.totals, torch.cat([expected, missing], dim=1))
     real = best.totals > -torch.inf
-    assert torch.equal(every.gather(1, best.parents * pieces + best.pieces)[real], best.totals[real])
+    assert torch.equal(every.gather(1, best.parents * pieces + best.tokens)[real], best.totals[real])
     assert torch.equal(values, scores.amax(dim=1)) and torch.equal(places, scores.argmax(dim=1))
 
 

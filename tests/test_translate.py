@@ -16,7 +16,9 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 
 import pytest
+import torch
 
+from compiled import require_kernel
 from disks import largest_file
 from headway import cli
 from headway.data.formats import sized_lines
@@ -50,6 +52,29 @@ def test_standard_input_to_standard_output(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.decode().split("\n")
     assert len(lines) == 4 and lines[1] == "" and lines[3] == ""
+    assert done.stderr.decode().splitlines()[0] == "headway: engine torch (fp32): it was asked for"
+
+
+def test_a_faster_engine_that_cannot_run_is_named_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "")
+    monkeypatch.setenv("PATH", "")
+    done = headway("translate", folder, "--beam", 1, text=b"a dog\n")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith(b"headway: engine ") and b"native cannot be used: no C++ compiler" in done.stderr
+    assert done.stderr.count(b"headway: engine ") == 1
+
+
+def test_the_fastest_engine_is_not_worth_a_word(folder: Path) -> None:
+    require_kernel()
+    assert headway("translate", folder, "--beam", 1, "--device", "cpu", text=b"a dog\n").stderr.count(b"engine") == 0
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")
+def test_cuda_on_a_machine_without_it(folder: Path) -> None:
+    done = headway("translate", folder, "--engine", "cuda", text=b"a dog\n")
+    assert done.returncode == 2 and done.stdout == b""
+    assert b"engine cuda cannot be used" in done.stderr and b"no CUDA device on this machine" in done.stderr
+    assert done.stderr.count(b"\n") == 1
 
 
 @pytest.mark.parametrize("extra", [(), ("--n-best", 2, "--beam", 2)])

@@ -24,7 +24,7 @@ from headway.metrics import choose, measure
 from headway.model.design import EncoderDecoderDesign
 from headway.model.feed_forward import Relu
 from headway.search import Beam, Greedy, Limits, Sample, score_texts
-from headway.search.logits_processors import Written
+from headway.search.logits_processors import GeneratedTokens
 from headway.search.trees import Trees
 from headway.storage.folder import write_model
 from headway.storage.weights import weights_of
@@ -114,14 +114,14 @@ def test_what_is_allowed_at_each_step() -> None:
     numbers = {name: number for number, name in NAMES.items()}
     for text, names in expected.items():
         ids = torch.tensor([[numbers[name] for name in text.split()]], dtype=torch.long)
-        left = shape(torch.zeros(1, 10), Written(ids, torch.tensor([0]), cap))[0] > -torch.inf
+        left = shape(torch.zeros(1, 10), GeneratedTokens(ids, torch.tensor([0]), cap))[0] > -torch.inf
         assert sorted(
             NAMES[i].replace("(NP", "(").replace("(VP", "(") for i in left.nonzero()[:, 0].tolist()
         ) == sorted(names.split())
     closed = torch.tensor([[4, 8, 8, 5]])
-    assert (shape(torch.zeros(1, 10), Written(closed, torch.tensor([0]), cap))[0] > -torch.inf).nonzero().tolist() == [
-        [3]
-    ]
+    assert (
+        shape(torch.zeros(1, 10), GeneratedTokens(closed, torch.tensor([0]), cap))[0] > -torch.inf
+    ).nonzero().tolist() == [[3]]
 
 
 # ---------------------------------------------------------------- a model
@@ -222,7 +222,7 @@ def test_validation_writes_trees_and_measures_brackets(parser: Path, tmp_path: P
 
 def test_pieces_without_brackets_are_one_line() -> None:
     with pytest.raises(UsageError, match="target_text"):
-        BracketedTree().shapes(["a b"], Words().learn(["no tree here"]))
+        BracketedTree().logits_processors(["a b"], Words().learn(["no tree here"]))
 
 
 # ---------------------------------------------------------------- F1

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from headway.commands.engine_notice import say_engine
+
 Option = typer.Option
 
 
@@ -36,6 +38,7 @@ def augment(
     decoding = Decoding(beam=1, temperature=1.0, seed=seed, to=to) if sample else Decoding(beam, to=to)
     Manner(beam=decoding.beam)  # says what is wrong before anything is loaded
     translator = Translator.load(model, device, engine, precision)
+    say_engine(translator.chosen, engine)
     translator.tag(to)  # a language that it does not know is told before a folder is made
     made = back_translate(translator, Making("back-translation", model, target, out, decoding))
     print(f"{out}: {made.facts['lines']:,} pairs; training skips {made.facts['empty']:,} without a source")

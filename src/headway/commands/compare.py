@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from headway.commands.engine_notice import say_engine
 from headway.commands.evaluate import METRICS, add_comet, dump_json, with_language, write
 from headway.errors import UsageError
 from headway.metrics import choose
@@ -84,7 +85,7 @@ def _both(
     spoken = ""
     for path, is_file in sides:
         if not is_file and path not in known:
-            known[path], spoken = translate_with(path, test, how)
+            known[path], spoken = translate_with(path, test, how, say_engine)
     outputs = [known[path] for path, _ in sides]
     return _tell_apart(outputs), with_language(test, spoken, reference)
 

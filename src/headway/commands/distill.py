@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from headway.commands.engine_notice import say_engine
 from headway.commands.translate import Beside
 
 Option = typer.Option
@@ -35,6 +36,7 @@ def distill(
     decoding = Decoding(beam, alpha, n_best=beam if target else 1, to=to)
     Manner(beam=beam, alpha=alpha, n_best=decoding.n_best)  # says what is wrong before anything is loaded
     translator = Translator.load(teacher, device, engine, precision, beside or ())
+    say_engine(translator.chosen, engine)
     translator.tag(to)  # a language that it does not know is told before a folder is made
     made = distil(translator, Making("distillation", teacher, source, out, decoding, target, tuple(beside or ())))
     print(f"{out}: {made.facts['lines']:,} pairs; training skips {made.facts['empty']:,} without a target")

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from headway.builtin import chosen as named
+from headway.commands.engine_notice import say_engine
 from headway.commands.options import typed
 from headway.commands.translate import Beside
 from headway.data.formats import one_line
@@ -165,7 +166,7 @@ def _outputs(
     elif model is None and test.sources is None:
         raise UsageError("nothing to evaluate: give a model folder, or outputs with --hypothesis")
     else:
-        outputs, spoken = translate_with(named([] if model is None else [model])[0], test, how)
+        outputs, spoken = translate_with(named([] if model is None else [model])[0], test, how, say_engine)
     return outputs, with_language(test, spoken, reference)
 
 

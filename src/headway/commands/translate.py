@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.commands.engine_notice import say_engine
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def translate(
     if trace is not None:
         check_trace(trace, files, beside or ())
     translator = Translator.load(folder, device, engine if trace is None else "torch", precision, beside or ())
+    say_engine(translator.chosen, engine)
     if trace is not None:
         translator = Tracing(translator, trace, folder.resolve().name)
     columns = Columns(n_best, scores, alignments, confidence)

@@ -10,14 +10,14 @@ from typing import TypeVar
 from headway.data.padding import packs, pad_rows
 from headway.engines.base import Engine
 from headway.search import Hypothesis, Search
-from headway.search.logits_processors import Shape
+from headway.search.logits_processors import LogitsProcessor
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 SENTENCES = 24  # of a batch on a processor: in its caches two dozen are faster than 64
 
-Shapes = Callable[[Sequence[int]], Sequence[Shape]]  # from the places of a batch's sentences to its shapes
+ProcessorsOf = Callable[[Sequence[int]], Sequence[LogitsProcessor]]  # by the sentences of a batch
 
 
 def spread(act: Callable[[T], R], jobs: Iterable[T], workers: int) -> Iterator[R]:
@@ -43,7 +43,7 @@ def translate_all(
     engine: Engine,
     sentences: Sequence[Sequence[int]],
     search: Search,
-    shapes: Shapes | None = None,
+    logits_processors: ProcessorsOf | None = None,
     rows: int = SENTENCES,
     tokens: int = 8192,
 ) -> list[list[Hypothesis]]:
@@ -52,7 +52,7 @@ def translate_all(
 
     def translate(places: list[int]) -> list[list[Hypothesis]]:
         source = pad_rows([sentences[i] for i in places], "cpu")
-        return engine.translate(source, search, shapes(places) if shapes else ())
+        return engine.translate(source, search, logits_processors(places) if logits_processors else ())
 
     results: list[list[Hypothesis]] = [[] for _ in sentences]
     for places, outputs in zip(

@@ -7,8 +7,15 @@ from collections.abc import Sequence
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from headway.model.design import Design
 from headway.search import Hypothesis, Search, Stepper
-from headway.search.logits_processors import Shape
+from headway.search.logits_processors import LogitsProcessor
+
+
+def unsupported(
+    design: Design, search: Search | None = None, logits_processors: Sequence[LogitsProcessor] = ()
+) -> None:
+    """Returns None: PyTorch runs every design and every search."""
 
 
 class TorchEngine:
@@ -25,6 +32,6 @@ class TorchEngine:
         self.model: Stepper = model
 
     def translate(
-        self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
+        self, source: Int[Tensor, "b s"], search: Search, logits_processors: Sequence[LogitsProcessor] = ()
     ) -> list[list[Hypothesis]]:
-        return search(self.model, source, shapes)
+        return search(self.model, source, logits_processors)

@@ -15,18 +15,18 @@ from headway.model.hooks import attention_layers, exchange, last_cross, watch
 from headway.model.models import EncoderDecoder
 from headway.search import Beam, Hypothesis
 from headway.search.beam_record import Choice, Record
-from headway.search.logits_processors import Scores, Shape, Written
+from headway.search.logits_processors import LogitsProcessor, Scores
 from headway.storage.byte_tables import encoded, shares
 from headway.text.tokenizer import Tokenizer
 
 
 class Checked:
-    """A shape that changes nothing and calls `check` at every step."""
+    """A logits processor that changes nothing and calls `check` at every step."""
 
     def __init__(self, check: Check) -> None:
         self.check = check
 
-    def __call__(self, scores: Scores, written: Written) -> Scores:
+    def __call__(self, scores: Scores, generated: GeneratedTokens) -> Scores:
         self.check()
         return scores
 
@@ -34,8 +34,8 @@ class Checked:
 class Watched:
     """A beam over one sentence and its record. With `cross`, also where each row looked when it wrote a piece."""
 
-    def __init__(self, model: EncoderDecoder, beam: Beam, shapes: Sequence[Shape]) -> None:
-        self.model, self.beam, self.shapes = model, beam, shapes
+    def __init__(self, model: EncoderDecoder, beam: Beam, logits_processors: Sequence[LogitsProcessor]) -> None:
+        self.model, self.beam, self.logits_processors = model, beam, logits_processors
         self.record, self.looks = Record(), list[Float[Tensor, "n h 1 s"]]()
 
     def __call__(self, source: Int[Tensor, "1 s"], cross: bool = False) -> list[Hypothesis]:
@@ -44,7 +44,7 @@ class Watched:
                 layer = attention_layers(self.model)[last_cross(self.model)]
                 exchange(layer, undo)
                 watch(layer, self.looks.append, undo)
-            found = self.beam(self.model, source, self.shapes, watch=self.record)
+            found = self.beam(self.model, source, self.logits_processors, on_step=self.record)
         return [one for one in found[0] if one.total > -torch.inf]
 
     @property

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headway.errors import UsageError
+from headway.model.inputs import TokenEmbedding
 from headway.text.tokenizer import Tokenizer
 from headway.text.unicode import SPACE_MARK
 from headway.text.vocabulary import SPECIAL_PIECES, UNK
@@ -42,7 +43,7 @@ class Neighbourhood:
 
 
 def neighbourhood(
-    tokenizer: Tokenizer, embedding: Embedding, words: Sequence[str] = (), tsne: bool = False
+    tokenizer: Tokenizer, embedding: TokenEmbedding, words: Sequence[str] = (), tsne: bool = False
 ) -> Neighbourhood:
     """Return the given words, or the most frequent ones, as points with their nearest neighbours."""
     table = embedding.weight.detach().float().cpu()

@@ -53,9 +53,8 @@ class Attention(nn.Module):
         return self.out(mixed.transpose(1, 2).flatten(2))
 
     def state(self, room: Callable[[], State]) -> State:
-        """Return the storage of this layer while decoding; an index only where its kernel can follow one."""
-        state = self.kernel.state(room)
-        return state if self.kernel.indexed and not self.positions.adds_bias else state.unindexed()
+        """Return the storage of this layer while decoding."""
+        return self.kernel.state(room)
 
     def project(self, x: Tensor, source: Tensor, source_pos: Tensor) -> tuple[Tensor, Callable[[], Keys]]:
         """Queries now; keys and values when the state asks. All three in one product when x looks at itself."""

@@ -19,7 +19,6 @@ class Mask:
     causal: bool = False
     q_pos: Int[Tensor, "#b q"] | None = None
     k_pos: Int[Tensor, "#b k"] | None = None
-    in_slots: bool = False  # key number i stands at position i, as in a buffer of fixed shape
 
     def at(self, q_pos: Int[Tensor, "#b q"], k_pos: Int[Tensor, "#b k"]) -> Mask:
         """The same rule at given places."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -40,10 +39,6 @@ class State:
 
     def select(self, rows: Int[Tensor, "n"]) -> None:
         """Keep these batch rows: repeats them for a beam, reorders it, or drops finished sentences."""
-
-    def unindexed(self) -> State:
-        """The same for a kernel that does not follow an index."""
-        return self
 
 
 NOTHING = State()  # one is enough: it remembers nothing
@@ -84,61 +79,6 @@ class Growing(State):
 
     def select(self, rows: Int[Tensor, "n"]) -> None:
         self.held = self.held and self.held.select(rows)
-
-
-class Fixed(State):
-    """The same in buffers that never move or change shape, each row at its own position.
-
-    So one decoding step can be captured as a CUDA graph, and a finished row given to another sentence.
-    """
-
-    step_mask: ClassVar[Mask] = Mask(causal=True, in_slots=True)  # slots not yet written lie in the future
-
-    def __init__(self, room: int) -> None:
-        self.room = room
-        self.held: Keys | None = None
-
-    def read(self, project: Callable[[], Keys]) -> Keys:
-        new = project()
-        if self.held is None:
-            rows, groups, _, width = new.k.shape
-            k, v = (x.new_zeros(rows, groups, self.room, width) for x in (new.k, new.v))
-            self.held = Keys(k, v, torch.arange(self.room, device=k.device)[None])
-        where = new.pos.expand(new.k.size(0), -1)[:, None, :, None].expand_as(new.k)
-        self.held.k.scatter_(2, where, new.k)
-        self.held.v.scatter_(2, where, new.v)
-        return self.held
-
-    def select(self, rows: Int[Tensor, "n"]) -> None:
-        if self.held is None:
-            return
-        k, v = self.held.k.index_select(0, rows), self.held.v.index_select(0, rows)
-        if k.shape == self.held.k.shape:
-            self.held.k.copy_(k)
-            self.held.v.copy_(v)
-        else:
-            self.held = Keys(k, v, self.held.pos)
-
-
-class Indexed(Fixed):
-    """Hypotheses change places by an index of who wrote what, not by moving keys; kernels must follow `origin`."""
-
-    origin: Int[Tensor, "n room"]
-
-    def read(self, project: Callable[[], Keys]) -> Keys:
-        new = project()
-        rows = torch.arange(len(new.k), device=new.k.device)[:, None]
-        if self.held is None:
-            self.origin = rows.repeat(1, self.room)
-        held = super().read(lambda: new)
-        self.origin.scatter_(1, new.pos.expand(len(rows), -1), rows.expand(-1, new.pos.size(1)))
-        return held
-
-    def select(self, rows: Int[Tensor, "n"]) -> None:
-        self.origin.copy_(self.origin.index_select(0, rows))
-
-    def unindexed(self) -> State:
-        return Fixed(self.room)
 
 
 class Once(State):

@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headway.model.inputs import SourceBatch
-from headway.search.logits_processors import Shape
+from headway.search.logits_processors import LogitsProcessor
 
-LONGEST_LOOP, LOOP_TIMES = 10, 4  # up to ten pieces said four times in a row
+LONGEST_LOOP, LOOP_TIMES = 10, 4  # up to ten tokens said four times in a row
 
 
 class Hypothesis(NamedTuple):
@@ -19,18 +19,18 @@ class Hypothesis(NamedTuple):
 
     ids: list[int]  # without beginning and end
     score: float  # total, made comparable between lengths
-    total: float  # log-probability of all pieces and the end
-    token_scores: list[float]  # one for each piece, and one for the end if there is one
+    total: float  # log-probability of all tokens and the end
+    token_scores: list[float]  # one for each token, and one for the end if there is one
     finished: bool  # False: cut by the length cap
 
     @property
     def looping(self) -> bool:
-        """True if some pieces are said over and over."""
+        """True if some tokens are said over and over."""
         return loops(self.ids)
 
 
 def loops(ids: Sequence[int], times: int = LOOP_TIMES, longest: int = LONGEST_LOOP) -> bool:
-    """True if up to `longest` pieces stand at least `times` times in a row."""
+    """True if up to `longest` tokens stand at least `times` times in a row."""
     for period in range(1, min(longest, len(ids) // times) + 1):
         needed, run = period * (times - 1), 0
         for here, before in zip(ids[period:], ids, strict=False):
@@ -52,7 +52,7 @@ def check_alpha(alpha: float) -> None:
 
 @runtime_checkable
 class Rows(Protocol):
-    """Hypotheses being written, as the model remembers them; several may belong to one sentence."""
+    """Hypotheses being generated, as the model remembers them; several may belong to one sentence."""
 
     def reorder(self, rows: Int[Tensor, "n"]) -> None:
         """Row i goes on from what row rows[i] was; each sentence's rows stay together."""
@@ -72,7 +72,7 @@ class Stepper(Protocol):
         ...
 
     def step(self, last: Int[Tensor, "n"], rows: Any, /) -> Float[Tensor, "n v"]:
-        """Unnormalised scores of the next piece after each row's last one, in a tensor that search may overwrite."""
+        """Unnormalised scores of the next token after each row's last one, in a tensor that search may overwrite."""
         ...
 
 
@@ -80,4 +80,6 @@ class Stepper(Protocol):
 class Search(Protocol):
     """Sources in; for each its hypotheses, the best first. Greedy, Beam, Sample and Constrained are searches."""
 
-    def __call__(self, model: Stepper, source: SourceBatch, shapes: Sequence[Shape] = ()) -> list[list[Hypothesis]]: ...
+    def __call__(
+        self, model: Stepper, source: SourceBatch, logits_processors: Sequence[LogitsProcessor] = ()
+    ) -> list[list[Hypothesis]]: ...

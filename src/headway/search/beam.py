@@ -15,18 +15,18 @@ from headway.model.inputs import SourceBatch
 from headway.search.base import Hypothesis, Stepper, check_alpha
 from headway.search.candidates import Candidates, best_of_all
 from headway.search.limits import Limits
-from headway.search.logits_processors import Shape
-from headway.search.loop import Draft, Parents, Shaping, write
+from headway.search.logits_processors import LogitsProcessor
+from headway.search.loop import Parents, ProcessScores, SearchState, run_search
 from headway.search.pool import Pool
 from headway.text.vocabulary import EOS
 
 
 @dataclass
-class BeamDraft(Draft):
+class BeamState(SearchState):
     """The rows of a sentence are its beam."""
 
     totals: Float[Tensor, "b w"]  # log-probability of each row; minus infinity: the row is dead
-    reach: Float[Tensor, "b"]  # the most that length can do for a total, at the sentence's cap
+    highest_weight: Float[Tensor, "b"]  # the largest factor that a later total can get: that of the cap
     pool: Pool
 
     def hypotheses(self) -> list[list[Hypothesis]]:
@@ -38,11 +38,11 @@ class BeamDraft(Draft):
         return [(whole + part)[:keep] or [NOTHING] for whole, part in zip(finished, cut, strict=True)]
 
 
-B = TypeVar("B", bound=BeamDraft)
-NOTHING = Hypothesis([], -math.inf, -math.inf, [], finished=False)  # shapes forbade every piece
+B = TypeVar("B", bound=BeamState)
+NOTHING = Hypothesis([], -math.inf, -math.inf, [], finished=False)  # logits processors forbade every token
 
 # Given the beam before a step, all its candidates and the beam after it: a place for an inspector.
-Watch = Callable[[BeamDraft, Candidates, BeamDraft], None]
+StepCallback = Callable[[BeamState, Candidates, BeamState], None]
 
 
 @dataclass(frozen=True)
@@ -70,46 +70,56 @@ class Beam:
         self,
         model: Stepper,
         source: SourceBatch,
-        shapes: Sequence[Shape] = (),
-        watch: Watch | None = None,
+        logits_processors: Sequence[LogitsProcessor] = (),
+        on_step: StepCallback | None = None,
     ) -> list[list[Hypothesis]]:
         if not len(source):
             return []
 
-        def advance(draft: BeamDraft, scores: Float[Tensor, "n v"], shape: Shaping) -> tuple[BeamDraft, Parents]:
-            found = best_of_all(shape(scores), draft.totals, 2 * self.size)
-            after, parents = self.settle(draft, found)
-            if watch:
-                watch(draft, found, after)
+        def advance(
+            state: BeamState, scores: Float[Tensor, "n v"], process: ProcessScores
+        ) -> tuple[BeamState, Parents]:
+            found = best_of_all(process(scores), state.totals, 2 * self.size)
+            after, parents = self.next_state(state, found)
+            if on_step:
+                on_step(state, found, after)
             return after, parents
 
-        return write(model, source, self.opening(source), advance, (*self.limits.shapes(source), *shapes))
+        return run_search(
+            model,
+            source,
+            self.initial_state(source),
+            advance,
+            (*self.limits.logits_processors(source), *logits_processors),
+        )
 
-    def opening(self, source: SourceBatch, width: int = 1, room: int | None = None) -> BeamDraft:
+    def initial_state(self, source: SourceBatch, width: int = 1, room: int | None = None) -> BeamState:
         """One row a sentence, which the first step makes a beam; of more rows all but the first are dead."""
-        draft = Draft.opening(source, self.limits, width, self.alpha, room)
-        totals = draft.weights.new_full(draft.last.shape, -torch.inf)
+        state = SearchState.initial_state(source, self.limits, width, self.alpha, room)
+        totals = state.weights.new_full(state.last.shape, -torch.inf)
         totals[:, 0] = 0
-        reach = draft.weights.index_select(0, draft.cap - 1)
-        return BeamDraft(**vars(draft), totals=totals, reach=reach, pool=Pool.empty(draft, self.n_best))
+        highest_weight = state.weights.index_select(0, state.cap - 1)
+        return BeamState(
+            **vars(state), totals=totals, highest_weight=highest_weight, pool=Pool.empty(state, self.n_best)
+        )
 
-    def settle(self, draft: B, found: Candidates) -> tuple[B, Int[Tensor, "b w"]]:
+    def next_state(self, state: B, found: Candidates) -> tuple[B, Int[Tensor, "b w"]]:
         """Ends among the first `size` candidates go to the pool; the first `size` others are the next beam.
 
         So an output finishes only where it would have stayed in the beam. Sentences that are done stay as they are.
         """
-        ends = found.pieces == EOS
-        pool = draft.pool.add(draft, Candidates(*(x[:, : self.size] for x in found)), ends[:, : self.size])
+        ends = found.tokens == EOS
+        pool = state.pool.add(state, Candidates(*(x[:, : self.size] for x in found)), ends[:, : self.size])
         others = ends.sort(dim=1, stable=True).indices[:, : self.size]
-        totals, scores, parents, pieces = (x.gather(1, others) for x in found)
-        parents = torch.where(draft.done[:, None], torch.arange(self.size, device=parents.device), parents)
-        totals = torch.where(draft.done[:, None], draft.totals, totals)
-        ids, token_scores = draft.continued(parents, pieces, scores)
-        step = draft.step + 1
-        beaten = totals.amax(dim=1) * draft.reach <= pool.scores[:, -1]
-        done = draft.done | beaten | (pool.count >= self.enough) | (step >= draft.cap)
+        totals, scores, parents, tokens = (x.gather(1, others) for x in found)
+        parents = torch.where(state.done[:, None], torch.arange(self.size, device=parents.device), parents)
+        totals = torch.where(state.done[:, None], state.totals, totals)
+        ids, token_scores = state.continued(parents, tokens, scores)
+        step = state.step + 1
+        beaten = totals.amax(dim=1) * state.highest_weight <= pool.scores[:, -1]
+        done = state.done | beaten | (pool.count >= self.enough) | (step >= state.cap)
         after = replace(
-            draft, ids=ids, token_scores=token_scores, totals=totals, last=pieces, done=done, step=step, pool=pool
+            state, ids=ids, token_scores=token_scores, totals=totals, last=tokens, done=done, step=step, pool=pool
         )
         return after, parents
 

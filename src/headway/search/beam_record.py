@@ -1,10 +1,10 @@
-"""What happened in a beam, step by step, for an inspector: `Beam()(model, source, watch=Record())`."""
+"""What happened in a beam, step by step, for an inspector: `Beam()(model, source, on_step=Record())`."""
 
 from __future__ import annotations
 
 from typing import TypedDict
 
-from headway.search.beam import BeamDraft
+from headway.search.beam import BeamState
 from headway.search.candidates import Candidates
 from headway.text.vocabulary import EOS
 
@@ -27,10 +27,10 @@ class Record:
     def __init__(self) -> None:
         self.steps: dict[int, list[list[Choice]]] = {}
 
-    def __call__(self, before: BeamDraft, found: Candidates, after: BeamDraft) -> None:
+    def __call__(self, before: BeamState, found: Candidates, after: BeamState) -> None:
         weight = float(before.weights[before.step])
         size = after.last.size(1)
-        columns = (found.pieces, found.parents, found.scores, found.totals)
+        columns = (found.tokens, found.parents, found.scores, found.totals)
         rows = zip(before.sentence.tolist(), before.done.tolist(), *(c.tolist() for c in columns), strict=True)
         for sentence, done, *candidates in rows:
             if not done:
@@ -38,8 +38,8 @@ class Record:
 
 
 def choices(candidates: list[list], size: int, weight: float) -> list[Choice]:
-    """The rule of the beam, told: ends among the first `size` finish, the first `size` others are kept."""
-    told: list[Choice] = []
+    """Build the list by the rule of the beam: ends among the first `size` finish, the first `size` others are kept."""
+    made: list[Choice] = []
     kept = 0
     for place, (piece, parent, score, total) in enumerate(zip(*candidates, strict=True)):
         if total == -float("inf"):
@@ -47,7 +47,7 @@ def choices(candidates: list[list], size: int, weight: float) -> list[Choice]:
         ends = piece == EOS
         finished, stays = ends and place < size, not ends and kept < size
         fate = "finished" if finished else "kept" if stays else "pruned"
-        told.append(
+        made.append(
             Choice(
                 piece=piece,
                 parent=parent,
@@ -59,4 +59,4 @@ def choices(candidates: list[list], size: int, weight: float) -> list[Choice]:
             )
         )
         kept += stays
-    return told
+    return made

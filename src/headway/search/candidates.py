@@ -11,21 +11,21 @@ from torch.nn import functional as F
 
 from headway.text.vocabulary import PAD
 
-BLOCK = 64  # pieces whose best is looked for first
+BLOCK = 64  # tokens whose best is looked for first
 SMALL = 1 << 14  # fewer scores than this are searched directly
 
 
 class Candidates(NamedTuple):
     """Continuations of each sentence's rows, the most wanted first."""
 
-    totals: Float[Tensor, "b c"]  # log-probability with the new piece
-    scores: Float[Tensor, "b c"]  # of the new piece alone
+    totals: Float[Tensor, "b c"]  # log-probability with the new token
+    scores: Float[Tensor, "b c"]  # of the new token alone
     parents: Int[Tensor, "b c"]  # which of the sentence's rows it continues
-    pieces: Int[Tensor, "b c"]
+    tokens: Int[Tensor, "b c"]
 
 
 def block_maxima(scores: Float[Tensor, "n v"]) -> Float[Tensor, "n m"]:
-    """The best score of every block of pieces; the last block may be shorter."""
+    """The best score of every block of tokens; the last block may be shorter."""
     whole = scores.size(1) // BLOCK
     best = scores[:, : whole * BLOCK].unflatten(1, (whole, BLOCK)).amax(dim=-1)
     if scores.size(1) == whole * BLOCK:
@@ -34,25 +34,25 @@ def block_maxima(scores: Float[Tensor, "n v"]) -> Float[Tensor, "n m"]:
 
 
 def best_of_each(scores: Float[Tensor, "n v"]) -> tuple[Float[Tensor, "n"], Int[Tensor, "n"]]:
-    """Each row's best piece. A maximum is far cheaper than its place, so the place is sought in one block only."""
+    """Each row's best token. A maximum is far cheaper than its place, so the place is sought in one block only."""
     if scores.numel() < SMALL or scores.size(1) < BLOCK:
-        piece = scores.argmax(dim=1)
+        token = scores.argmax(dim=1)
     else:
         first = (block_maxima(scores).argmax(dim=1) * BLOCK).clamp(max=scores.size(1) - BLOCK)
         inside = first[:, None] + torch.arange(BLOCK, device=scores.device)
-        piece = first + scores.gather(1, inside).argmax(dim=1)
-    return scores.gather(1, piece[:, None])[:, 0], piece
+        token = first + scores.gather(1, inside).argmax(dim=1)
+    return scores.gather(1, token[:, None])[:, 0], token
 
 
 def best_of_all(scores: Float[Tensor, "n v"], totals: Float[Tensor, "b w"], count: int) -> Candidates:
     """The `count` best continuations of each sentence, over all its rows."""
-    (sentences, beam), pieces = totals.shape, scores.size(1)
-    found = min(count, beam * pieces)
-    few = scores.numel() < SMALL or pieces < BLOCK
+    (sentences, beam), tokens = totals.shape, scores.size(1)
+    found = min(count, beam * tokens)
+    few = scores.numel() < SMALL or tokens < BLOCK
     places = direct(scores, totals, found) if few else by_blocks(scores, totals, found)
-    parents = places.div(pieces, rounding_mode="floor")
-    chosen = scores.view(sentences, beam * pieces).gather(1, places)
-    best = Candidates(chosen + totals.gather(1, parents), chosen, parents, places % pieces)
+    parents = places.div(tokens, rounding_mode="floor")
+    chosen = scores.view(sentences, beam * tokens).gather(1, places)
+    best = Candidates(chosen + totals.gather(1, parents), chosen, parents, places % tokens)
     return best if found == count else padded(best, count)
 
 
@@ -63,17 +63,17 @@ def direct(scores: Float[Tensor, "n v"], totals: Float[Tensor, "b w"], count: in
 
 def by_blocks(scores: Float[Tensor, "n v"], totals: Float[Tensor, "b w"], count: int) -> Int[Tensor, "b c"]:
     """The best `count` lie in the `count` blocks with the best maxima: only those are looked into."""
-    (sentences, _), pieces = totals.shape, scores.size(1)
+    (sentences, _), tokens = totals.shape, scores.size(1)
     maxima = block_maxima(scores)
     blocks = maxima.size(1)
     summed = (maxima.view(*totals.shape, blocks) + totals[..., None]).flatten(1)
     chosen = summed.topk(min(count, summed.size(1)), dim=1, sorted=False).indices
     row = chosen.div(blocks, rounding_mode="floor")
     within = (chosen % blocks * BLOCK)[..., None] + torch.arange(BLOCK, device=scores.device)
-    places = (row[..., None] * pieces + within.clamp(max=pieces - 1)).flatten(1)
+    places = (row[..., None] * tokens + within.clamp(max=tokens - 1)).flatten(1)
     values = scores.view(sentences, -1).gather(1, places).unflatten(1, (-1, BLOCK)) + totals.gather(1, row)[..., None]
-    if pieces % BLOCK:
-        values = values.masked_fill(within >= pieces, -torch.inf)
+    if tokens % BLOCK:
+        values = values.masked_fill(within >= tokens, -torch.inf)
     return places.gather(1, values.flatten(1).topk(count, dim=1).indices)
 
 
@@ -84,5 +84,5 @@ def padded(few: Candidates, count: int) -> Candidates:
         F.pad(few.totals, missing, value=-torch.inf),
         F.pad(few.scores, missing, value=-torch.inf),
         F.pad(few.parents, missing),
-        F.pad(few.pieces, missing, value=PAD),
+        F.pad(few.tokens, missing, value=PAD),
     )

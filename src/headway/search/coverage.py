@@ -11,7 +11,7 @@ from headway.search.base import Hypothesis
 
 
 def coverage_penalty(attention: Float[Tensor, "t s"], beta: float = 0.2) -> float:
-    """beta times the sum over source pieces of log min(1, attention received) (Wu et al. 2016, equation 14).
+    """beta times the sum over source tokens of log min(1, attention received) (Wu et al. 2016, equation 14).
 
     Give cross-attention weights averaged over heads, without padding: each row adds up to one.
     """
@@ -19,7 +19,7 @@ def coverage_penalty(attention: Float[Tensor, "t s"], beta: float = 0.2) -> floa
     return beta * float(received.log().sum())
 
 
-def prefer_covered(
+def rerank_by_coverage(
     hypotheses: Sequence[Hypothesis], attentions: Sequence[Float[Tensor, "t s"]], beta: float = 0.2
 ) -> list[Hypothesis]:
     """An n-best list in a new order: score plus coverage penalty, and the sum is the new score."""

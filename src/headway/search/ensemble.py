@@ -59,6 +59,6 @@ def mean_probability(logits: Sequence[Float[Tensor, "*n v"]]) -> Float[Tensor, "
     """The logarithm of the mean of probabilities."""
     sizes = {each.size(-1) for each in logits}
     if len(sizes) > 1:
-        raise UsageError(f"the models' vocabularies have {sorted(sizes)} pieces; an ensemble needs the same one")
+        raise UsageError(f"the models' vocabularies have {sorted(sizes)} tokens; an ensemble needs the same one")
     stacked = torch.stack([each.log_softmax(dim=-1, dtype=torch.float32) for each in logits])
     return stacked.logsumexp(dim=0) - math.log(len(logits))

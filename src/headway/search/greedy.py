@@ -1,4 +1,4 @@
-"""The best piece at every step."""
+"""The best token at every step."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch import Tensor
 from headway.model.inputs import SourceBatch
 from headway.search.base import Hypothesis, Stepper, check_alpha
 from headway.search.candidates import best_of_each
-from headway.search.independent_rows import ending, write_lines
+from headway.search.independent_rows import ending, run_independent_rows
 from headway.search.limits import Limits
-from headway.search.logits_processors import Shape
-from headway.search.loop import Draft, Shaping
+from headway.search.logits_processors import LogitsProcessor
+from headway.search.loop import ProcessScores, SearchState
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,17 @@ class Greedy:
         check_alpha(self.alpha)
 
     @torch.inference_mode()
-    def __call__(self, model: Stepper, source: SourceBatch, shapes: Sequence[Shape] = ()) -> list[list[Hypothesis]]:
+    def __call__(
+        self, model: Stepper, source: SourceBatch, logits_processors: Sequence[LogitsProcessor] = ()
+    ) -> list[list[Hypothesis]]:
         if not len(source):
             return []
-        opening = Draft.opening(source, self.limits, 1, self.alpha)
-        return write_lines(model, source, opening, choose_best, (*self.limits.shapes(source), *shapes))
+        initial_state = SearchState.initial_state(source, self.limits, 1, self.alpha)
+        return run_independent_rows(
+            model, source, initial_state, choose_best, (*self.limits.logits_processors(source), *logits_processors)
+        )
 
 
-def choose_best(scores: Float[Tensor, "n v"], shape: Shaping) -> tuple[Float[Tensor, "n"], Int[Tensor, "n"]]:
-    score, piece = best_of_each(shape(scores))
-    return score, ending(piece, score)
+def choose_best(scores: Float[Tensor, "n v"], process: ProcessScores) -> tuple[Float[Tensor, "n"], Int[Tensor, "n"]]:
+    score, token = best_of_each(process(scores))
+    return score, ending(token, score)

@@ -11,43 +11,45 @@ from torch import Tensor
 
 from headway.model.inputs import SourceBatch
 from headway.search.base import Hypothesis, Stepper
-from headway.search.logits_processors import Shape
-from headway.search.loop import Draft, Parents, Shaping, write
+from headway.search.logits_processors import LogitsProcessor
+from headway.search.loop import Parents, ProcessScores, SearchState, run_search
 from headway.text.vocabulary import EOS
 
-# From log-probabilities and their shaping to each row's next piece and its score.
-Choice = Callable[[Float[Tensor, "n v"], Shaping], tuple[Float[Tensor, "n"], Int[Tensor, "n"]]]
+# From log-probabilities, and what processes them, to each row's next token and its score.
+Choice = Callable[[Float[Tensor, "n v"], ProcessScores], tuple[Float[Tensor, "n"], Int[Tensor, "n"]]]
 
 
 @dataclass
-class Lines(Draft):
+class IndependentState(SearchState):
     """Every row goes on by itself until it ends."""
 
     ended: Bool[Tensor, "b w"]
 
 
-def write_lines(
+def run_independent_rows(
     model: Stepper,
     source: SourceBatch,
-    opening: Draft,
+    initial_state: SearchState,
     choose: Choice,
-    shapes: Sequence[Shape],
+    logits_processors: Sequence[LogitsProcessor],
 ) -> list[list[Hypothesis]]:
-    """Write every row by itself, its next piece chosen by `choose`."""
+    """Write every row by itself, its next token chosen by `choose`."""
 
-    def advance(draft: Lines, scores: Float[Tensor, "n v"], shape: Shaping) -> tuple[Lines, Parents]:
-        score, piece = (x.view_as(draft.last) for x in choose(scores, shape))
-        draft.ids.index_copy_(2, draft.step, piece[..., None])
-        draft.token_scores.index_copy_(2, draft.step, score[..., None])
-        ended = draft.ended | (piece == EOS)
-        step = draft.step + 1
-        done = ended.all(dim=1) | (step >= draft.cap)
-        return replace(draft, last=piece, ended=ended, done=done, step=step), None
+    def advance(
+        state: IndependentState, scores: Float[Tensor, "n v"], process: ProcessScores
+    ) -> tuple[IndependentState, Parents]:
+        score, token = (x.view_as(state.last) for x in choose(scores, process))
+        state.ids.index_copy_(2, state.step, token[..., None])
+        state.token_scores.index_copy_(2, state.step, score[..., None])
+        ended = state.ended | (token == EOS)
+        step = state.step + 1
+        done = ended.all(dim=1) | (step >= state.cap)
+        return replace(state, last=token, ended=ended, done=done, step=step), None
 
-    lines = Lines(**vars(opening), ended=torch.zeros_like(opening.last, dtype=torch.bool))
-    return write(model, source, lines, advance, shapes)
+    lines = IndependentState(**vars(initial_state), ended=torch.zeros_like(initial_state.last, dtype=torch.bool))
+    return run_search(model, source, lines, advance, logits_processors)
 
 
-def ending(piece: Int[Tensor, "n"], score: Float[Tensor, "n"]) -> Int[Tensor, "n"]:
-    """Where shapes forbid every piece, the row ends."""
-    return piece.masked_fill(score == -torch.inf, EOS)
+def ending(token: Int[Tensor, "n"], score: Float[Tensor, "n"]) -> Int[Tensor, "n"]:
+    """Where logits processors forbid every token, the row ends."""
+    return token.masked_fill(score == -torch.inf, EOS)

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from headway.model.inputs import SourceBatch, lengths_of
-from headway.search.logits_processors import Shape, Shortest
+from headway.search.logits_processors import LogitsProcessor, MinLength
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,23 @@ class Limits:
         if self.shortest >= self.longest:
             raise ValueError(f"shortest is {self.shortest}; it must be less than longest, {self.longest}")
 
+    @property
+    def has_minimum(self) -> bool:
+        """Whether an output may not end at once."""
+        return self.shortest > 0 or self.shortest_ratio > 0
+
     def caps(self, source: SourceBatch) -> Int[Tensor, "b"]:
         """The most steps each sentence gets, its end included."""
-        length = lengths_of(source)
+        return self.caps_of(lengths_of(source))
+
+    def caps_of(self, length: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
+        """The same by the lengths of the sources."""
         return (length * self.ratio + self.extra).long().clamp(min=1, max=self.longest)
 
-    def shapes(self, source: SourceBatch) -> tuple[Shape, ...]:
+    def logits_processors(self, source: SourceBatch) -> tuple[LogitsProcessor, ...]:
         """What keeps an output from ending too early; nothing if it may end at once."""
-        if not self.shortest and not self.shortest_ratio:
+        if not self.has_minimum:
             return ()
         length = lengths_of(source)
         fewest = (length * self.shortest_ratio).long().clamp(min=self.shortest)
-        return (Shortest(fewest.minimum(self.caps(source) - 1)),)
+        return (MinLength(fewest.minimum(self.caps(source) - 1)),)

@@ -1,6 +1,6 @@
-"""Shapes: what may be said next, and how gladly. They take log-probabilities and give them back changed.
+"""Logits processors: functions that mask or rescale the log-probabilities of the next token.
 
-A shape may change the tensor it is given. Forbidding a piece leaves the scores of the others as they are, so the
+A processor may change the tensor it is given. Forbidding a token leaves the scores of the others as they are, so the
 total of an output stays its log-probability under the model.
 """
 
@@ -17,10 +17,10 @@ from headway.errors import UsageError
 from headway.text.vocabulary import EOS, PAD
 
 Scores = Float[Tensor, "n v"]
-NOWHERE = -1  # no piece has this id
+NOWHERE = -1  # no token has this id
 
 
-class Written(NamedTuple):
+class GeneratedTokens(NamedTuple):
     """What each row has said so far, and whose row it is."""
 
     ids: Int[Tensor, "n t"]
@@ -28,7 +28,7 @@ class Written(NamedTuple):
     cap: Int[Tensor, "n"]  # steps it gets in all, the end included
 
 
-Shape = Callable[[Scores, Written], Scores]
+LogitsProcessor = Callable[[Scores, GeneratedTokens], Scores]
 
 
 def table(lists: Sequence[Sequence[int]], left: bool = False) -> Int[Tensor, "p l"]:
@@ -39,39 +39,39 @@ def table(lists: Sequence[Sequence[int]], left: bool = False) -> Int[Tensor, "p 
     return torch.tensor(rows, dtype=torch.long).view(len(lists), longest)
 
 
-class Shortest:
-    """No end before so many pieces, one number for each sentence."""
+class MinLength:
+    """No end before so many tokens, one number for each sentence."""
 
     def __init__(self, fewest: Int[Tensor, "b"]) -> None:
         self.fewest = fewest
 
-    def __call__(self, scores: Scores, written: Written) -> Scores:
-        early = written.ids.size(1) < self.fewest.to(scores.device)[written.sentence]
+    def __call__(self, scores: Scores, generated: GeneratedTokens) -> Scores:
+        early = generated.ids.size(1) < self.fewest.to(scores.device)[generated.sentence]
         scores[:, EOS].masked_fill_(early, -torch.inf)
         return scores
 
 
-class Never:
-    """Pieces that must not come out: language tags, placeholders."""
+class SuppressTokens:
+    """Tokens that must not come out: language tags, placeholders."""
 
     def __init__(self, ids: Sequence[int]) -> None:
         self.ids = torch.tensor(list(ids), dtype=torch.long)
 
-    def __call__(self, scores: Scores, written: Written) -> Scores:
+    def __call__(self, scores: Scores, generated: GeneratedTokens) -> Scores:
         self.ids = self.ids.to(scores.device)
         return scores.index_fill_(1, self.ids, -torch.inf)
 
 
-class NoRepeat:
-    """No run of `size` pieces twice in one output."""
+class NoRepeatNgram:
+    """No run of `size` tokens twice in one output."""
 
     def __init__(self, size: int) -> None:
         if size < 1:
             raise UsageError(f"no-repeat size is {size}; it must be at least 1")
         self.size = size
 
-    def __call__(self, scores: Scores, written: Written) -> Scores:
-        ids, before = written.ids, self.size - 1
+    def __call__(self, scores: Scores, generated: GeneratedTokens) -> Scores:
+        ids, before = generated.ids, self.size - 1
         if ids.size(1) < self.size:
             return scores
         runs = torch.stack([ids[:, i : ids.size(1) - before + i] for i in range(before)], -1) if before else None
@@ -80,51 +80,51 @@ class NoRepeat:
 
 
 def same(runs: Int[Tensor, "n r k"], now: Int[Tensor, "n k"]) -> Bool[Tensor, "n r"]:
-    """Which runs of pieces were the same as the latest."""
+    """Which runs of tokens were the same as the latest."""
     return (runs == now[:, None]).all(dim=-1)
 
 
-def forbid_where(scores: Scores, pieces: Int[Tensor, "n r"], wrong: Bool[Tensor, "n r"]) -> Scores:
-    """A piece is forbidden if it is wrong anywhere in its row of the list."""
-    limit = torch.full_like(pieces, torch.inf, dtype=scores.dtype).masked_fill_(wrong, -torch.inf)
-    return scores.scatter_reduce_(1, pieces, limit, "amin")
+def forbid_where(scores: Scores, tokens: Int[Tensor, "n r"], wrong: Bool[Tensor, "n r"]) -> Scores:
+    """A token is forbidden if it is wrong anywhere in its row of the list."""
+    limit = torch.full_like(tokens, torch.inf, dtype=scores.dtype).masked_fill_(wrong, -torch.inf)
+    return scores.scatter_reduce_(1, tokens, limit, "amin")
 
 
-class Banned:
-    """Words that must not come out, each a sequence of pieces."""
+class BannedPhrases:
+    """Words that must not come out, each a sequence of tokens."""
 
     def __init__(self, phrases: Sequence[Sequence[int]]) -> None:
         if not all(phrases):
-            raise UsageError("a banned word is empty; give at least one piece for each")
+            raise UsageError("a banned word is empty; give at least one token for each")
         self.before = table([phrase[:-1] for phrase in phrases], left=True)
         self.last = torch.tensor([phrase[-1] for phrase in phrases], dtype=torch.long)
 
-    def __call__(self, scores: Scores, written: Written) -> Scores:
+    def __call__(self, scores: Scores, generated: GeneratedTokens) -> Scores:
         self.before, self.last = self.before.to(scores.device), self.last.to(scores.device)
         length = self.before.size(1)
-        recent = torch.nn.functional.pad(written.ids, (length, 0), value=NOWHERE)[:, written.ids.size(1) :]
+        recent = torch.nn.functional.pad(generated.ids, (length, 0), value=NOWHERE)[:, generated.ids.size(1) :]
         begun = ((recent[:, None] == self.before) | (self.before == NOWHERE)).all(dim=-1)
         return forbid_where(scores, self.last.expand(len(scores), -1), begun)
 
 
-class Prefix:
-    """Each sentence's output begins with given pieces. Give it after other shapes: it overrules them.
+class ForcedPrefix:
+    """Each sentence's output begins with given tokens. Give it after other processors: it overrules them.
 
-    A piece that is forbidden elsewhere may be given here, such as a language tag; it then costs nothing.
+    A token that is forbidden elsewhere may be given here, such as a language tag; it then costs nothing.
     """
 
     def __init__(self, prefixes: Sequence[Sequence[int]]) -> None:
-        if any(piece in (PAD, EOS) for prefix in prefixes for piece in prefix):
-            raise UsageError("a prefix holds padding or the end of a sentence; give only pieces that can be written")
-        self.pieces = table(prefixes)
+        if any(token in (PAD, EOS) for prefix in prefixes for token in prefix):
+            raise UsageError("a prefix holds padding or the end of a sentence; give only tokens that can be generated")
+        self.tokens = table(prefixes)
 
-    def __call__(self, scores: Scores, written: Written) -> Scores:
-        step = written.ids.size(1)
-        if step >= self.pieces.size(1):
+    def __call__(self, scores: Scores, generated: GeneratedTokens) -> Scores:
+        step = generated.ids.size(1)
+        if step >= self.tokens.size(1):
             return scores
-        self.pieces = self.pieces.to(scores.device)
-        piece = self.pieces[written.sentence, step][:, None]
-        forced, place = piece != NOWHERE, piece.clamp(min=0)
+        self.tokens = self.tokens.to(scores.device)
+        token = self.tokens[generated.sentence, step][:, None]
+        forced, place = token != NOWHERE, token.clamp(min=0)
         score = scores.gather(1, place)
         only = torch.full_like(scores, -torch.inf).scatter_(1, place, score.masked_fill(score == -torch.inf, 0.0))
         return torch.where(forced, only, scores)
@@ -138,5 +138,5 @@ class Temperature:
             raise UsageError(f"temperature is {temperature}; it must be more than 0")
         self.temperature = temperature
 
-    def __call__(self, scores: Scores, written: Written) -> Scores:
+    def __call__(self, scores: Scores, generated: GeneratedTokens) -> Scores:
         return (scores / self.temperature).log_softmax(dim=1)

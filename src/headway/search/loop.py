@@ -14,20 +14,20 @@ from torch import Tensor
 from headway.model.inputs import SourceBatch
 from headway.search.base import Hypothesis, Stepper, length_weight
 from headway.search.limits import Limits
-from headway.search.logits_processors import Shape, Written
+from headway.search.logits_processors import GeneratedTokens, LogitsProcessor
 from headway.text.vocabulary import BOS, EOS, PAD, UNK
 
-NEVER = (PAD, UNK, BOS)  # the first pieces of every vocabulary, and never an output
+NEVER = (PAD, UNK, BOS)  # the first tokens of every vocabulary, and never an output
 LOOK_EVERY = 8  # steps between two looks at a GPU: each look waits for it
 DROP_SHARE = 8  # finished sentences leave the batch when they are one in this many
 
-Shaping = Callable[[Float[Tensor, "n v"]], Float[Tensor, "n v"]]
-D = TypeVar("D", bound="Draft")
+ProcessScores = Callable[[Float[Tensor, "n v"]], Float[Tensor, "n v"]]
+D = TypeVar("D", bound="SearchState")
 
 
 @dataclass
-class Draft:
-    """What has been written of each sentence: `w` rows each, in tensors whose shapes stay."""
+class SearchState:
+    """What has been generated of each sentence: `w` rows each, in tensors whose shapes stay."""
 
     ids: Int[Tensor, "b w t"]
     token_scores: Float[Tensor, "b w t"]
@@ -35,16 +35,18 @@ class Draft:
     done: Bool[Tensor, "b"]
     cap: Int[Tensor, "b"]  # steps each sentence gets
     sentence: Int[Tensor, "b"]  # its place in the batch as it came
-    step: Int[Tensor, "1"]  # pieces written in every row
+    step: Int[Tensor, "1"]  # tokens generated in every row
     weights: Float[Tensor, "t"]  # what a total of each length is multiplied by
 
     @classmethod
-    def opening(cls, source: SourceBatch, limits: Limits, width: int, alpha: float, room: int | None = None) -> Draft:
-        """Nothing written yet; room for the longest output, or for as many pieces as given."""
+    def initial_state(
+        cls, source: SourceBatch, limits: Limits, width: int, alpha: float, room: int | None = None
+    ) -> SearchState:
+        """Nothing generated yet; room for the longest output, or for as many tokens as given."""
         cap = limits.caps(source)
         sentences, longest, device = len(source), room or int(cap.max()), source.device
         weights = [length_weight(length, alpha) for length in range(1, longest + 1)]
-        return Draft(
+        return SearchState(
             ids=torch.full((sentences, width, longest), PAD, device=device),
             token_scores=torch.zeros(sentences, width, longest, device=device),
             last=torch.full((sentences, width), BOS, device=device),
@@ -58,22 +60,22 @@ class Draft:
     def select(self: D, sentences: Int[Tensor, "m"]) -> D:
         """Keep these sentences: all that is theirs, not what the batch shares."""
         theirs = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("step", "weights")}
-        return replace(self, **{name: choose_sentences(value, sentences) for name, value in theirs.items()})
+        return replace(self, **{name: select_sentences(value, sentences) for name, value in theirs.items()})
 
-    def written(self, step: int) -> Written:
+    def generated(self, step: int) -> GeneratedTokens:
         beam = self.last.size(1)
         sentence, cap = self.sentence.repeat_interleave(beam), self.cap.repeat_interleave(beam)
-        return Written(self.ids[:, :, :step].flatten(0, 1), sentence, cap)
+        return GeneratedTokens(self.ids[:, :, :step].flatten(0, 1), sentence, cap)
 
     def continued(
-        self, parents: Int[Tensor, "b c"], pieces: Int[Tensor, "b c"], scores: Float[Tensor, "b c"]
+        self, parents: Int[Tensor, "b c"], tokens: Int[Tensor, "b c"], scores: Float[Tensor, "b c"]
     ) -> tuple[Int[Tensor, "b c t"], Float[Tensor, "b c t"]]:
-        """Copies of each sentence's rows with one more piece: the texts and the scores of their pieces."""
-        rows = flat(parents, self.last.size(1))
+        """Copies of each sentence's rows with one more token: the texts and the scores of their tokens."""
+        rows = flatten_parents(parents, self.last.size(1))
         ids, token_scores = (
             x.flatten(0, 1).index_select(0, rows).unflatten(0, parents.shape) for x in (self.ids, self.token_scores)
         )
-        ids.index_copy_(2, self.step, pieces[..., None])
+        ids.index_copy_(2, self.step, tokens[..., None])
         token_scores.index_copy_(2, self.step, scores[..., None])
         return ids, token_scores
 
@@ -82,21 +84,21 @@ class Draft:
         ids, scores, caps = self.ids.tolist(), self.token_scores.tolist(), self.cap.tolist()
         weights = self.weights.tolist()
         return [
-            sorted((line(i[:cap], s[:cap], weights) for i, s in zip(*rows, strict=True)), key=best_first)
+            sorted((build_hypothesis(i[:cap], s[:cap], weights) for i, s in zip(*rows, strict=True)), key=best_first)
             for *rows, cap in zip(ids, scores, caps, strict=True)
         ]
 
 
-def choose_sentences(value: Any, sentences: Int[Tensor, "m"]) -> Any:
+def select_sentences(value: Any, sentences: Int[Tensor, "m"]) -> Any:
     """Of a tensor that begins with the sentences' axis, or of a dataclass of such tensors."""
     if isinstance(value, Tensor):
         return value.index_select(0, sentences)
     parts = ((f.name, getattr(value, f.name)) for f in fields(value))
-    return replace(value, **{name: choose_sentences(part, sentences) for name, part in parts})
+    return replace(value, **{name: select_sentences(part, sentences) for name, part in parts})
 
 
-def line(ids: list[int], scores: list[float], weights: list[float]) -> Hypothesis:
-    """An end that was impossible only marks the place where shapes left nothing to say."""
+def build_hypothesis(ids: list[int], scores: list[float], weights: list[float]) -> Hypothesis:
+    """An end that was impossible only marks the place where logits processors left no token."""
     end = ids.index(EOS) if EOS in ids else len(ids)
     finished = end < len(ids) and scores[end] > -math.inf
     scores = scores[: end + finished]
@@ -113,45 +115,51 @@ def best_first(hypothesis: Hypothesis) -> tuple[bool, float]:
 Parents = Int[Tensor, "b w"] | None
 
 # One step of a search, tensors in and out: nothing in it waits for a GPU.
-Advance = Callable[[D, Float[Tensor, "n v"], Shaping], tuple[D, Parents]]
+Advance = Callable[[D, Float[Tensor, "n v"], ProcessScores], tuple[D, Parents]]
 
 
-def write(
-    model: Stepper, source: SourceBatch, draft: D, advance: Advance[D], shapes: Sequence[Shape]
+def run_search(
+    model: Stepper,
+    source: SourceBatch,
+    state: D,
+    advance: Advance[D],
+    logits_processors: Sequence[LogitsProcessor],
 ) -> list[list[Hypothesis]]:
     """Step until every sentence is done."""
     rows = model.start(source)
     results: list[list[Hypothesis]] = [[] for _ in range(len(source))]
-    longest, on_cpu = draft.ids.size(-1), source.device.type == "cpu"
+    longest, on_cpu = state.ids.size(-1), source.device.type == "cpu"
     for step in range(longest):
-        beam = draft.last.size(1)
-        scores = log_probabilities(model.step(draft.last.flatten(), rows))
-        shaping = shaper(shapes, draft.written(step)) if shapes else forbid
-        draft, parents = advance(draft, scores, shaping)
+        beam = state.last.size(1)
+        scores = log_probabilities(model.step(state.last.flatten(), rows))
+        process = (
+            score_processor(logits_processors, state.generated(step)) if logits_processors else forbid_special_tokens
+        )
+        state, parents = advance(state, scores, process)
         if on_cpu or (step + 1) % LOOK_EVERY == 0 or step + 1 == longest:
-            going = put_aside(draft, results)
+            going = collect_finished(state, results)
             if going is not None and not len(going):
                 break
             if going is not None:
                 rows.keep(going, beam)
-                draft, parents = draft.select(going), None if parents is None else parents.index_select(0, going)
+                state, parents = state.select(going), None if parents is None else parents.index_select(0, going)
         if parents is not None:
-            rows.reorder(flat(parents, beam))
+            rows.reorder(flatten_parents(parents, beam))
     return results
 
 
-def put_aside(draft: Draft, results: list[list[Hypothesis]]) -> Int[Tensor, "m"] | None:
+def collect_finished(state: SearchState, results: list[list[Hypothesis]]) -> Int[Tensor, "m"] | None:
     """Hand over finished sentences and return the others; None while too few are finished to be worth a move."""
-    finished, all_of_them = int(draft.done.sum()), len(draft.done)
+    finished, all_of_them = int(state.done.sum()), len(state.done)
     if finished == 0 or (finished < all_of_them and finished * DROP_SHARE < all_of_them):
         return None
-    over = draft if finished == all_of_them else draft.select(draft.done.nonzero()[:, 0])
+    over = state if finished == all_of_them else state.select(state.done.nonzero()[:, 0])
     for sentence, hypotheses in zip(over.sentence.tolist(), over.hypotheses(), strict=True):
         results[sentence] = hypotheses
-    return (~draft.done).nonzero()[:, 0]
+    return (~state.done).nonzero()[:, 0]
 
 
-def flat(parents: Int[Tensor, "b w"], beam: int) -> Int[Tensor, "n"]:
+def flatten_parents(parents: Int[Tensor, "b w"], beam: int) -> Int[Tensor, "n"]:
     """Parents as rows of the whole batch, where each sentence had `beam` rows."""
     first = torch.arange(0, len(parents) * beam, beam, device=parents.device)
     return (parents + first[:, None]).flatten()
@@ -164,17 +172,17 @@ def log_probabilities(logits: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:
     return logits.log_softmax(dim=-1, dtype=torch.float32)
 
 
-def forbid(scores: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:
-    """Special pieces never come out."""
+def forbid_special_tokens(scores: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:
+    """Special tokens never come out."""
     scores[:, : len(NEVER)] = -torch.inf
     return scores
 
 
-def shaper(shapes: Sequence[Shape], written: Written) -> Shaping:
-    def shaping(scores: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:
-        scores = forbid(scores)
-        for shape in shapes:
-            scores = shape(scores, written)
+def score_processor(logits_processors: Sequence[LogitsProcessor], generated: GeneratedTokens) -> ProcessScores:
+    def process(scores: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:
+        scores = forbid_special_tokens(scores)
+        for process in logits_processors:
+            scores = process(scores, generated)
         return scores
 
-    return shaping
+    return process

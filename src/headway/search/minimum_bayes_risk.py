@@ -16,7 +16,7 @@ CHARACTERS, BETA = 6, 2  # the usual chrF: up to six characters, recall counts t
 Utility = Callable[[Sequence[str], Sequence[str]], Float[np.ndarray, "c r"]]
 
 
-def least_risk(
+def rerank_by_risk(
     hypotheses: Sequence[Hypothesis],
     text: Callable[[list[int]], str],
     support: Sequence[Hypothesis] = (),
@@ -24,8 +24,8 @@ def least_risk(
 ) -> list[Hypothesis]:
     """Outputs by their mean utility against `support`, samples as a rule; without it against one another.
 
-    The utility (chrF unless given) becomes the score. Texts that occur twice in the support weigh twice; among the
-    hypotheses the first stands for all.
+    The utility (chrF unless given) becomes the score. Texts that occur twice in the support weigh twice;
+    among the hypotheses the first stands for all.
     """
     said = [text(one.ids) for one in hypotheses]
     distinct = {words: place for place, words in reversed(list(enumerate(said)))}

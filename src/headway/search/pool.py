@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headway.search.base import Hypothesis
 from headway.search.candidates import Candidates
-from headway.search.loop import Draft
+from headway.search.loop import SearchState
 
 
 @dataclass
@@ -19,35 +19,35 @@ class Pool:
 
     ids: Int[Tensor, "b k t"]
     token_scores: Float[Tensor, "b k t"]
-    lengths: Int[Tensor, "b k"]  # pieces without the end
+    lengths: Int[Tensor, "b k"]  # tokens without the end
     totals: Float[Tensor, "b k"]
     scores: Float[Tensor, "b k"]  # totals made comparable between lengths
     count: Int[Tensor, "b"]  # how many have finished, kept or not
 
     @staticmethod
-    def empty(draft: Draft, keep: int) -> Pool:
-        sentences, _, longest = draft.ids.shape
-        nothing = draft.weights.new_full((sentences, keep), -torch.inf)
+    def empty(state: SearchState, keep: int) -> Pool:
+        sentences, _, longest = state.ids.shape
+        nothing = state.weights.new_full((sentences, keep), -torch.inf)
         return Pool(
-            ids=draft.ids.new_zeros(sentences, keep, longest),
-            token_scores=draft.weights.new_zeros(sentences, keep, longest),
-            lengths=draft.ids.new_zeros(sentences, keep),
+            ids=state.ids.new_zeros(sentences, keep, longest),
+            token_scores=state.weights.new_zeros(sentences, keep, longest),
+            lengths=state.ids.new_zeros(sentences, keep),
             totals=nothing,
             scores=nothing.clone(),
-            count=draft.ids.new_zeros(sentences),
+            count=state.ids.new_zeros(sentences),
         )
 
-    def add(self, draft: Draft, ending: Candidates, ends: Bool[Tensor, "b c"]) -> Pool:
+    def add(self, state: SearchState, ending: Candidates, ends: Bool[Tensor, "b c"]) -> Pool:
         """Let candidates that end compete with the outputs that are kept."""
         if ends.device.type == "cpu" and not ends.any():
             return self  # most steps; a GPU would have to be waited for
-        ends = ends & (ending.totals > -torch.inf) & ~draft.done[:, None]
-        scores = ending.totals * draft.weights.index_select(0, draft.step)
-        ids, token_scores = draft.continued(ending.parents, ending.pieces, ending.scores)
+        ends = ends & (ending.totals > -torch.inf) & ~state.done[:, None]
+        scores = ending.totals * state.weights.index_select(0, state.step)
+        ids, token_scores = state.continued(ending.parents, ending.tokens, ending.scores)
         new = Pool(
             ids=ids,
             token_scores=token_scores,
-            lengths=draft.step.expand(ends.shape),
+            lengths=state.step.expand(ends.shape),
             totals=ending.totals,
             scores=scores.masked_fill(~ends, -torch.inf),
             count=self.count + ends.sum(dim=1),

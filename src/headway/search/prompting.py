@@ -11,12 +11,12 @@ from torch import Tensor
 
 from headway.model.decoders import DecoderState
 from headway.model.models import LanguageModel
-from headway.search.logits_processors import Scores, Written
+from headway.search.logits_processors import GeneratedTokens, Scores
 from headway.text.vocabulary import EOS
 
 
 @dataclass
-class Texts:
+class PromptedTexts:
     """Texts being continued: what the model remembers of them, and what they are."""
 
     rows: DecoderState
@@ -32,7 +32,7 @@ class Texts:
         self.reorder((sentences[:, None] * beam + torch.arange(beam, device=sentences.device)).flatten())
 
 
-class Continuing:
+class PromptedModel:
     """Prompts of one length in; search writes on.
 
     When a text is as long as `window`, its newer half is read again as a new beginning: the model never sees more
@@ -42,16 +42,16 @@ class Continuing:
     def __init__(self, model: LanguageModel, window: int) -> None:
         self.model, self.window = model, window
 
-    def start(self, source: Int[Tensor, "b s"]) -> Texts:
-        """Prompts begin with the begin piece; of longer ones than the window only the end is read."""
+    def start(self, source: Int[Tensor, "b s"]) -> PromptedTexts:
+        """Prompts begin with the begin token; of longer ones than the window only the end is read."""
         return self.read(source[:, -self.window :])
 
-    def read(self, ids: Int[Tensor, "n t"]) -> Texts:
+    def read(self, ids: Int[Tensor, "n t"]) -> PromptedTexts:
         rows = self.model.start(len(ids))
-        return Texts(rows, ids, self.model.feed(ids, rows)[:, -1])
+        return PromptedTexts(rows, ids, self.model.feed(ids, rows)[:, -1])
 
-    def step(self, last: Int[Tensor, "n"], rows: Texts) -> Float[Tensor, "n v"]:
-        """Search begins with a begin piece of its own, which asks for what follows the prompt."""
+    def step(self, last: Int[Tensor, "n"], rows: PromptedTexts) -> Float[Tensor, "n v"]:
+        """Search begins with a begin token of its own, which asks for what follows the prompt."""
         if len(last) > len(rows.ids):  # several samples of each prompt
             several = len(last) // len(rows.ids)
             rows.reorder(torch.arange(len(rows.ids), device=last.device).repeat_interleave(several))
@@ -67,27 +67,27 @@ class Continuing:
         return again.waiting
 
 
-class OverLines:
-    """Texts of many lines: the end of a line ends nothing. It is one more piece, after all others."""
+class MultiLineModel:
+    """Texts of many lines: the end of a line ends nothing. It is one more token, after all others."""
 
-    def __init__(self, inner: Continuing) -> None:
+    def __init__(self, inner: PromptedModel) -> None:
         self.inner, self.line = inner, inner.model.vocabulary
 
-    def start(self, source: Int[Tensor, "b s"]) -> Texts:
+    def start(self, source: Int[Tensor, "b s"]) -> PromptedTexts:
         return self.inner.start(source)
 
-    def step(self, last: Int[Tensor, "n"], rows: Texts) -> Float[Tensor, "n v"]:
+    def step(self, last: Int[Tensor, "n"], rows: PromptedTexts) -> Float[Tensor, "n v"]:
         scores = self.inner.step(last.masked_fill(last == self.line, EOS), rows)
         ends = scores[:, EOS, None]
         return torch.cat([scores.index_fill(1, ends.new_tensor([EOS], dtype=torch.long), -torch.inf), ends], dim=1)
 
 
-class Heard:
-    """A shape that changes nothing: it hands on what has been written so far, as it is being written."""
+class TokenStreamer:
+    """A logits processor that changes nothing: at every step it hands on the tokens generated so far."""
 
-    def __init__(self, hear: Callable[[list[int]], None]) -> None:
-        self.hear = hear
+    def __init__(self, on_tokens: Callable[[list[int]], None]) -> None:
+        self.on_tokens = on_tokens
 
-    def __call__(self, scores: Scores, written: Written) -> Scores:
-        self.hear(written.ids[0].tolist())
+    def __call__(self, scores: Scores, generated: GeneratedTokens) -> Scores:
+        self.on_tokens(generated.ids[0].tolist())
         return scores

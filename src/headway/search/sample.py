@@ -13,10 +13,10 @@ from torch import Tensor
 
 from headway.model.inputs import SourceBatch
 from headway.search.base import Hypothesis, Stepper, check_alpha
-from headway.search.independent_rows import Choice, ending, write_lines
+from headway.search.independent_rows import Choice, ending, run_independent_rows
 from headway.search.limits import Limits
-from headway.search.logits_processors import Shape
-from headway.search.loop import Draft, Shaping
+from headway.search.logits_processors import LogitsProcessor
+from headway.search.loop import ProcessScores, SearchState
 
 Scores = Float[Tensor, "n v"]
 
@@ -27,10 +27,10 @@ class Sample:
 
     kind: Literal["sample"] = "sample"
     count: int = 1  # samples of each source
-    temperature: float = 1.0  # below 1: likely pieces become likelier
-    top_k: int = 0  # draw from this many likeliest pieces, 0: from all
-    nucleus: float = 1.0  # draw from the fewest pieces that hold this much probability (Holtzman et al. 2020)
-    least: float = 0.0  # draw only from pieces at least so likely, or the likeliest (Hewitt et al. 2022)
+    temperature: float = 1.0  # below 1: likely tokens become likelier
+    top_k: int = 0  # draw from this many likeliest tokens, 0: from all
+    nucleus: float = 1.0  # draw from the fewest tokens that hold this much probability (Holtzman et al. 2020)
+    least: float = 0.0  # draw only from tokens at least so likely, or the likeliest (Hewitt et al. 2022)
     seed: int = 0  # the same seed and batch give the same samples
     alpha: float = 0.6  # how much scores favour long outputs, 0: not at all
     limits: Limits = Limits()  # how long an output may be
@@ -49,20 +49,22 @@ class Sample:
             raise ValueError(f"least is {self.least}; it must be at least 0 and less than 1")
 
     @torch.inference_mode()
-    def __call__(self, model: Stepper, source: SourceBatch, shapes: Sequence[Shape] = ()) -> list[list[Hypothesis]]:
+    def __call__(
+        self, model: Stepper, source: SourceBatch, logits_processors: Sequence[LogitsProcessor] = ()
+    ) -> list[list[Hypothesis]]:
         if not len(source):
             return []
-        opening = Draft.opening(source, self.limits, self.count, self.alpha)
+        initial_state = SearchState.initial_state(source, self.limits, self.count, self.alpha)
         generator = torch.Generator(source.device).manual_seed(self.seed)
-        every_shape = (*self.limits.shapes(source), *shapes)
-        return write_lines(model, source, opening, self.drawing(generator), every_shape)
+        logits_processors = (*self.limits.logits_processors(source), *logits_processors)
+        return run_independent_rows(model, source, initial_state, self.drawing(generator), logits_processors)
 
     def drawing(self, generator: torch.Generator) -> Choice:
-        def choose(scores: Scores, shape: Shaping) -> tuple[Float[Tensor, "n"], Int[Tensor, "n"]]:
-            shaped = self.narrow(shape(scores.clone()) / self.temperature)
-            piece = draw(shaped, generator)
-            possible, score = (x.gather(1, piece[:, None])[:, 0] for x in (shaped, scores))
-            return score.masked_fill(possible == -torch.inf, -torch.inf), ending(piece, possible)
+        def choose(scores: Scores, process: ProcessScores) -> tuple[Float[Tensor, "n"], Int[Tensor, "n"]]:
+            shaped = self.narrow(process(scores.clone()) / self.temperature)
+            token = draw(shaped, generator)
+            possible, score = (x.gather(1, token[:, None])[:, 0] for x in (shaped, scores))
+            return score.masked_fill(possible == -torch.inf, -torch.inf), ending(token, possible)
 
         return choose
 
@@ -77,7 +79,7 @@ class Sample:
 
 
 def keep_nucleus(scores: Scores, mass: float) -> Scores:
-    """Only the likeliest pieces, as many as are needed to hold `mass`; always at least one."""
+    """Only the likeliest tokens, as many as are needed to hold `mass`; always at least one."""
     ordered, places = scores.softmax(dim=1).sort(dim=1, descending=True)
     before = ordered.cumsum(dim=1) - ordered
     outside = torch.empty_like(before, dtype=torch.bool).scatter_(1, places, before >= mass)
@@ -85,6 +87,6 @@ def keep_nucleus(scores: Scores, mass: float) -> Scores:
 
 
 def draw(scores: Scores, generator: torch.Generator) -> Int[Tensor, "n"]:
-    """Gumbel's trick: the largest of scores plus noise falls to each piece with its own probability."""
+    """Gumbel's trick: the largest of scores plus noise falls to each token with its own probability."""
     noise = torch.empty_like(scores).exponential_(generator=generator).clamp_(min=1e-30).log_()
     return (scores - noise).argmax(dim=1)

@@ -14,7 +14,7 @@ from headway.data.glossary import Glossary
 from headway.devices import cores, one_thread
 from headway.engines.base import Engine
 from headway.search import Hypothesis, Search
-from headway.search.logits_processors import Scores, Shape, Written
+from headway.search.logits_processors import GeneratedTokens, LogitsProcessor, Scores
 from headway.serve.channel import Message
 from headway.serve.fingerprint import open_same
 from headway.serve.model_info import facts
@@ -90,7 +90,7 @@ class Desk:
         return [told(one) for one in translator.translate(message["texts"], glossary=glossary, **manner)]
 
     def stream(self, translator: Translator, message: Message, stopped: Stopped) -> list[Message]:
-        """One text, greedily; tells what is written after every piece."""
+        """One text, greedily; tells what is written after every token."""
         how = translator.manner(beam=1, **message["manner"])
         parts, gaps = translator.cut(message["texts"][0], how)
         done = ""
@@ -100,8 +100,8 @@ class Desk:
 
     def written(self, translator: Translator, part: Part, how: Manner, watch: Watch) -> str:
         try:
-            shapes = (*translator.shapes([part], how), watch)
-            found = translator.engine.translate(translator.padded([part.ids]), how.search(), shapes)
+            logits_processors = (*translator.logits_processors([part], how), watch)
+            found = translator.engine.translate(translator.padded([part.ids]), how.search(), logits_processors)
         except StoppedError:
             return ""
         return translator.tokenizers.target.decode(found[0][0].ids)
@@ -128,24 +128,24 @@ class Attended:
         self.name, self.precision, self.workers = engine.name, engine.precision, engine.workers
 
     def translate(
-        self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
+        self, source: Int[Tensor, "b s"], search: Search, logits_processors: Sequence[LogitsProcessor] = ()
     ) -> list[list[Hypothesis]]:
         self.check()
-        return self.engine.translate(source, search, shapes)
+        return self.engine.translate(source, search, logits_processors)
 
 
 class Watch:
-    """A shape that changes nothing: search shows it what is written at every step."""
+    """A logits processor that changes nothing: at every step it sees what is written so far."""
 
     def __init__(self, desk: Desk, translator: Translator, number: int, before: str, stopped: Stopped) -> None:
         self.desk, self.number, self.before, self.stopped = desk, number, before, stopped
         self.decode = translator.tokenizers.target.decode
         self.shown = before
 
-    def __call__(self, scores: Scores, written: Written) -> Scores:
+    def __call__(self, scores: Scores, generated: GeneratedTokens) -> Scores:
         if self.stopped():
             raise StoppedError
-        text = self.before + self.decode([piece for piece in written.ids[0].tolist() if piece != EOS])
+        text = self.before + self.decode([piece for piece in generated.ids[0].tolist() if piece != EOS])
         if text != self.shown:
             self.shown = text
             self.desk.say({"id": self.number, "event": {"text": text}})

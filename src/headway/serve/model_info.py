@@ -18,6 +18,7 @@ from headway.tasks.tagging.tagger import Tagger
 from headway.tasks.translation.translator import Translator
 from headway.text.tokenizer import Tokenizer
 
+ONE_ENGINE = "models of this task run in PyTorch alone"
 CODE = r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?"
 
 
@@ -39,6 +40,7 @@ def translator_facts(model: TranslatorPredictor, folder: Path) -> Message:
         "vocabulary": [len(translator.tokenizers.source), len(translator.tokenizers.target)],
         "engine": translator.engine.name,
         "precision": translator.engine.precision,
+        "reason": translator.chosen.reason,
     }
 
 
@@ -60,7 +62,7 @@ def stack_facts(stack: Single, tokenizer: Tokenizer) -> Message:
     """Of a model that does not translate: it has no languages, and runs as it is."""
     told = stack.facts("", len(tokenizer))
     same = {name: told[name] for name in ("parameters", f"{stack.name}_layers", "heads", "width", "vocabulary")}
-    return {"pairs": [], **same, "engine": "torch", "precision": "fp32"}
+    return {"pairs": [], **same, "engine": "torch", "precision": "fp32", "reason": ONE_ENGINE}
 
 
 TELLERS: dict[type, Callable[[Any, Path], Message]] = {  # what a model of each kind is

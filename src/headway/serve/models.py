@@ -42,6 +42,7 @@ class Offered:
     engine: str = ""
     precision: str = ""
     fingerprint: str = ""  # hash of the model's files
+    reason: str = ""  # why this engine runs, or why faster ones cannot
 
 
 def model_ids(folders: Sequence[Path]) -> dict[str, Path]:

@@ -70,7 +70,9 @@ async def serve_models(service: Service, settings: Settings, listener: socket.so
         address = f"http://{where}:{port}{settings.url_prefix}"
         pairs = [f"{pair.source}-{pair.target}" for pair in service.pairs]
         listener.listen(BACKLOG)  # not before: nobody should wait for models to be loaded
-        service.log.write("info", event="listening", address=address, models=list(service.models), pairs=pairs)
+        engines = {name: f"{one.engine} ({one.precision}): {one.reason}" for name, one in service.models.items()}
+        names = {"models": list(service.models), "pairs": pairs, "engines": engines}
+        service.log.write("info", event="listening", address=address, **names)
         if sys.stdout.isatty():
             print(f"Open {address} in a browser. Ctrl-C stops.", flush=True)
         await server_of(service, settings).serve([listener])

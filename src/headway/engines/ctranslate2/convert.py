@@ -32,7 +32,8 @@ def convert(
     if quantization is not None and quantization not in QUANTIZATIONS:
         raise UsageError(f"quantization is {quantization!r}; choose one of {', '.join(QUANTIZATIONS)}")
     design = with_plain_attention(design)
-    check_ctranslate2(design)
+    if (part := unsupported_part(design)) is not None:
+        raise UsageError(f"CTranslate2 cannot hold {part}; use --to onnx, or translate with headway itself")
     # A copy, for the library rounds weights where they lie.
     spec = specification(design, {name: tensor.to(torch.float32, copy=True) for name, tensor in tensors.items()})
     if isinstance(design, EncoderDecoderDesign):
@@ -57,27 +58,22 @@ def different(pieces: Sequence[str]) -> list[str]:
     return [piece if first[piece] == i else f"{piece}#{i}" for i, piece in enumerate(pieces)]
 
 
-def check_ctranslate2(design: Exportable) -> None:
-    """Refuse by name what the format has no place for."""
+def unsupported_part(design: Exportable) -> str | None:
+    """The first part of the design, in words, that the format has no place for; None if it can hold the model."""
     if (part := other_part(design)) is not None:
-        raise refusal(part)
+        return part
+    design = with_plain_attention(design)
     looks = [("attention", design.attention)]
     if isinstance(design, EncoderDecoderDesign):
         looks.append(("encoder attention", design.encoder_attention or design.attention))
         looks.append(("cross attention", design.cross_attention))
         if set(design.read_layers()) != {design.encoder_layers - 1}:
-            raise refusal("decoder layers that read other encoder layers than the last")
+            return "decoder layers that read other encoder layers than the last"
     for name, mixing in looks:
         if not isinstance(mixing, Fused):
-            raise refusal(f"{mixing.kind} {name}")
-    for part, kinds in UNKNOWN.items():
-        kind = getattr(design, part).kind
-        if kind in kinds:
-            raise refusal(f"{kind} {part}")
+            return f"{mixing.kind} {name}"
+    found = ((part, getattr(design, part).kind) for part in UNKNOWN)
+    return next((f"{kind} {part}" for part, kind in found if kind in UNKNOWN[part]), None)
 
 
 UNKNOWN = {"positions": ("transformer_xl", "tener"), "norm": ("batch",), "residual": ("rezero",)}
-
-
-def refusal(part: str) -> UsageError:
-    return UsageError(f"CTranslate2 cannot hold {part}; use --to onnx, or translate with headway itself")

@@ -13,65 +13,83 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from headway.engines.base import Precision, Unavailable, processors, user_cache
-from headway.engines.ctranslate2.convert import convert
+from headway.engines.base import Precision, Unavailable, as_beam, processors, unsupported_search, user_cache
+from headway.engines.ctranslate2.convert import convert, unsupported_part
 from headway.engines.pytorch import TorchEngine
 from headway.errors import HeadwayError
 from headway.model.design import Design, EncoderDecoderDesign
-from headway.search import Beam, Greedy, Hypothesis, Search
+from headway.search import Beam, Hypothesis, Search
 from headway.search.base import length_weight
-from headway.search.logits_processors import Shape
+from headway.search.logits_processors import LogitsProcessor
 from headway.text.vocabulary import EOS, PAD
 
 QUANTISATION: dict[Precision, str | None] = {"fp32": None, "int8": "int8"}
+LONGEST_SOURCE = 1024  # pieces, the default of CTranslate2
 COMPUTE: dict[Precision, str] = {"fp32": "float32", "int8": "int8"}
 
 
-class CTranslate2Engine:
-    """Greedy and beam search by CTranslate2, whose rule for lengths and for stopping is its own.
+def unsupported(
+    design: Design, search: Search | None = None, logits_processors: Sequence[LogitsProcessor] = ()
+) -> str | None:
+    """Why CTranslate2 cannot run models of this design or this search, or None if it can."""
+    if not isinstance(design, EncoderDecoderDesign):
+        return f"CTranslate2 translates with encoder-decoders, this is {design.__class__.__name__}"
+    if (part := unsupported_part(design)) is not None:
+        return f"CTranslate2 cannot hold {part}"
+    return unsupported_search(search, logits_processors)
 
-    Its hypotheses have no scores of single pieces. Other searches and shapes go to the model itself.
+
+class CTranslate2Engine:
+    """Greedy and beam search by CTranslate2, with rules of its own.
+
+    Scores are divided by a power of the length; a beam stops when it has found enough; the longest cap of a batch
+    holds for all of it; and hypotheses have no scores of single pieces. What `unsupported` names runs in PyTorch.
     """
 
     name = "ctranslate2"
 
     def __init__(self, model: nn.Module, design: Design, precision: Precision, workers: int | None = None) -> None:
         """Raises Unavailable if the package is missing or its format cannot hold the model."""
-        self.precision: str = precision
+        self.design, self.precision = design, str(precision)
         self.workers = workers or processors()
         self.otherwise = TorchEngine(model)
         self.translator = open_translator(converted(model, design, precision), precision, self.workers)
 
     def translate(
-        self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
+        self, source: Int[Tensor, "b s"], search: Search, logits_processors: Sequence[LogitsProcessor] = ()
     ) -> list[list[Hypothesis]]:
         if not len(source):
             return []
-        if not isinstance(search, Greedy | Beam) or shapes or search.limits.shapes(source) or not all_end(source):
-            return self.otherwise.translate(source, search, shapes)
-        penalty = search.alpha if isinstance(search, Beam) else 0.0
+        beam = as_beam(search)
+        if beam is None or unsupported(self.design, search, logits_processors) or not can_read(source):
+            return self.otherwise.translate(source, search, logits_processors)
+        alpha = beam.alpha if beam.size > 1 else 0.0  # a single hypothesis needs no rule for lengths
         results = self.translator.translate_batch(
             [[str(i) for i in row if i not in (PAD, EOS)] for row in source.tolist()],
             min_decoding_length=0,
-            max_decoding_length=int(search.limits.caps(source).max()),
-            length_penalty=penalty,
+            max_input_length=LONGEST_SOURCE,
+            max_decoding_length=int(beam.limits.caps(source).max()),
+            length_penalty=alpha,
             return_scores=True,
             return_end_token=True,
-            **width(search),
+            beam_size=beam.size,
+            num_hypotheses=beam.n_best,
+            patience=patience(beam),
         )
-        return [list(hypotheses(result, penalty, search.alpha)) for result in results]
+        return [list(hypotheses(result, alpha, beam.alpha)) for result in results]
 
 
-def all_end(source: Int[Tensor, "b s"]) -> bool:
-    """CTranslate2 puts the end of every source itself."""
+def can_read(source: Int[Tensor, "b s"]) -> bool:
+    """Whether all sources end with EOS, which CTranslate2 adds itself, and none is so long that it would be cut."""
+    if source.size(1) > LONGEST_SOURCE:
+        return False
     last = (source != PAD).sum(dim=1, keepdim=True).clamp(min=1) - 1
     return bool((source.gather(1, last) == EOS).all())
 
 
-def width(search: Greedy | Beam) -> dict[str, Any]:
-    if isinstance(search, Greedy):
-        return {"beam_size": 1}
-    return {"beam_size": search.size, "num_hypotheses": search.n_best, "patience": search.patience or 1.0}
+def patience(beam: Beam) -> float:
+    """Enough for all outputs that are wanted to end. CTranslate2 rounds its product with the size of the beam."""
+    return max(beam.patience or 1.0, (beam.n_best + 1e-3) / beam.size)
 
 
 def hypotheses(result: Any, penalty: float, alpha: float) -> Iterator[Hypothesis]:
@@ -88,8 +106,9 @@ def hypotheses(result: Any, penalty: float, alpha: float) -> Iterator[Hypothesis
 
 def converted(model: nn.Module, design: Design, precision: Precision) -> Path:
     """The model in CTranslate2's format, in the user's cache: what lies in a model folder may be a stranger's."""
-    if not isinstance(design, EncoderDecoderDesign):
-        raise Unavailable(f"it translates with encoder-decoders, this is {design.__class__.__name__}")
+    if (reason := unsupported(design)) is not None:
+        raise Unavailable(reason)
+    assert isinstance(design, EncoderDecoderDesign)
     try:
         import ctranslate2  # noqa: F401
     except ImportError as error:
@@ -114,7 +133,7 @@ def digest(design: Design, tensors: Mapping[str, Tensor]) -> str:
 
 
 def in_place(path: Path, design: EncoderDecoderDesign, tensors: Mapping[str, Tensor], bits: str | None) -> Path:
-    """Written beside and renamed, so that nobody ever sees half of it."""
+    """Written beside and renamed, so that no process ever reads half of it."""
     if path.is_dir():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)

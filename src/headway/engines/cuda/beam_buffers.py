@@ -1,7 +1,10 @@
 """A beam search as a trellis: which piece followed which row. Texts are read back from it at the end.
 
 All of it lies in one block of memory, so that a search begins and ends with one transfer, and never moves. Sentences
-are worked on in lanes: a lane whose sentence is done takes the next one that waits, without a word to the host.
+are worked on in lanes: a lane whose sentence is done takes the next one that waits, without a host synchronisation.
+
+What the host does is written in NumPy, which works in one thread. PyTorch would share it out among as many OpenMP
+threads as the machine has cores, and waiting for them takes longer than the work.
 """
 
 from __future__ import annotations
@@ -32,6 +35,17 @@ class Extent(NamedTuple):
     lanes: int  # sentences worked on at a time
 
     @property
+    def opening(self) -> int:
+        """Numbers of 32 bits that an opening writes."""
+        b, w, k, room, lanes = self
+        return 2 * b * w + 5 * b * (k + 1) + 4 + lanes + room
+
+    @property
+    def numbers(self) -> int:
+        """Numbers of 32 bits in all: those of the opening and the log."""
+        return self.opening + 3 * self.room * self.sentences * self.size
+
+    @property
     def queued(self) -> bool:
         """Whether some sentences must wait for a lane."""
         return self.lanes < self.sentences
@@ -40,13 +54,9 @@ class Extent(NamedTuple):
 class Trellis:
     """Every step's choices, and the best outputs that ended, as places in it."""
 
-    def __init__(self, extent: Extent, device: torch.device, pinned: bool = False) -> None:
-        (b, w, k, room, lanes), self.extent = extent, extent
-        numbers = 2 * b * w + 5 * b * (k + 1) + 4 + lanes + room
-        self.opened = numbers  # what an opening writes; the log follows
-        self.flat: Int[Tensor, "_"] = torch.zeros(
-            numbers + 3 * room * b * w, dtype=torch.int32, device=device, pin_memory=pinned
-        )
+    def __init__(self, extent: Extent, flat: Int[Tensor, "_"]) -> None:
+        (b, w, k, room, lanes), self.extent, self.flat = extent, extent, flat
+        self.opened = extent.opening  # what an opening writes; the log follows
         parts = self.flat.split([b * w, b * w, b, b, b, b, b, 4, b * k, 4 * b * k, lanes, room, 3 * room * b * w])
         self.last: Int[Tensor, "b w"] = parts[0].view(b, w)
         self.totals: Float[Tensor, "b w"] = real(parts[1]).view(b, w)
@@ -62,25 +72,32 @@ class Trellis:
         self.weights: Float[Tensor, "t"] = real(parts[11])  # what a total of each length is multiplied by
         self.log: Int[Tensor, "t 3 b w"] = parts[12].view(room, 3, b, w)  # pieces, parents, scores (as bits)
 
+    @classmethod
+    def empty(cls, extent: Extent, device: torch.device, pinned: bool = False) -> Trellis:
+        """Buffers of zeros; `pinned` for those of the host that are sent to a CUDA device."""
+        return cls(extent, torch.zeros(extent.numbers, dtype=torch.int32, device=device, pin_memory=pinned))
+
     @property
     def left(self) -> Int[Tensor, "1"]:
         return self.queue[:1]
 
     def open(self, caps: Int[Tensor, "m"], search: Beam) -> None:
-        """Nothing written; sentences beyond those with a cap are done before they begin."""
+        """Write empty beams, on the host; sentences beyond those with a cap are done before they begin."""
         count, room, lanes = len(caps), self.extent.room, self.extent.lanes
-        self.weights.copy_(length_weights(room, search.alpha))
-        self.last.fill_(BOS)
-        self.totals.fill_(-math.inf)
-        self.totals[:, 0] = 0.0
-        self.done.zero_()[count:] = 1
-        self.cap.fill_(1)[:count] = caps.clamp(max=room)
-        self.reach.copy_(self.weights[self.cap.long() - 1])
-        for number in (self.step, self.count, self.ended):
-            number.zero_()
-        self.owner.copy_(torch.arange(lanes))
-        self.queue.copy_(torch.tensor([count, lanes]))
-        self.ended_scores.fill_(-math.inf)
+        weights = length_weights(room, search.alpha)
+        self.flat[: self.opened].numpy().fill(0)  # no outputs, no steps
+        self.weights.numpy()[:] = weights
+        self.last.numpy().fill(BOS)
+        totals, cap = self.totals.numpy(), self.cap.numpy()
+        totals.fill(-math.inf)
+        totals[:, 0] = 0.0
+        self.done.numpy()[count:] = 1
+        cap.fill(1)
+        cap[:count] = np.minimum(caps.numpy(), room)
+        self.reach.numpy()[:] = weights[cap - 1]
+        self.owner.numpy()[:] = np.arange(lanes)
+        self.queue.numpy()[:] = (count, lanes)
+        self.ended_scores.numpy().fill(-math.inf)
 
     def restart(self, opening: Trellis) -> None:
         """Take over another's beginning; the steps themselves will be written anew."""
@@ -93,16 +110,14 @@ class Trellis:
 
     def copy(self) -> Trellis:
         """On the host, in memory of its own."""
-        twin = Trellis(self.extent, torch.device("cpu"))
-        twin.flat.copy_(self.flat)
-        return twin
+        return Trellis(self.extent, torch.from_numpy(self.flat.numpy().copy()))
 
     def advance(self, logits: Float[Tensor, "n v"], search: Beam) -> Int[Tensor, "l w"]:
-        """One step of every lane, in place; the row that each row now continues. The same rules as `Beam.settle`."""
+        """Take one step of every lane, in place, as `Beam.next_state` does; return the row that each row continues."""
         size, at = search.size, self.owner.long()
         over, step = self.done[at] != 0, self.step[at]
         found = best_continuations(logits, self.totals[at], 2 * size)
-        ends = found.pieces == EOS
+        ends = found.tokens == EOS
         open_ends = ends[:, :size] & (found.totals[:, :size] > -torch.inf) & ~over[:, None]
         self.collect(at, found.totals[:, :size], found.scores[:, :size], found.parents[:, :size], open_ends)
         others = ends.sort(dim=1, stable=True).indices[:, :size]
@@ -197,8 +212,8 @@ class Outputs(NamedTuple):
 
 
 @cache
-def length_weights(room: int, alpha: float) -> Float[Tensor, "t"]:
-    return torch.tensor([length_weight(length, alpha) for length in range(1, room + 1)])
+def length_weights(room: int, alpha: float) -> Float[np.ndarray, "t"]:
+    return np.array([length_weight(length, alpha) for length in range(1, room + 1)], np.float32)
 
 
 def real(numbers: Int[Tensor, "_"]) -> Float[Tensor, "_"]:

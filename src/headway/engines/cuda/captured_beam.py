@@ -18,16 +18,18 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from headway.engines.cuda import fused_decoder
 from headway.engines.cuda.beam_buffers import Extent, Trellis
 from headway.engines.cuda.fused_decoder import LeanWriter
+from headway.engines.cuda.states import Fixed
+from headway.engines.cuda.step_kernels import with_step_kernels
 from headway.model.cuda_graph import Graph, record_onto
 from headway.model.decoders.transformer import TransformerState
 from headway.model.models import EncoderDecoder
-from headway.model.states import Fixed, Indexed
 from headway.search.base import Hypothesis
 from headway.search.beam import Beam
 from headway.search.limits import Limits
-from headway.search.loop import flat
+from headway.search.loop import flatten_parents
 from headway.text.vocabulary import EOS, PAD
 
 MOST_LANES = 1024  # sentences worked on at a time ...
@@ -40,7 +42,7 @@ LEAST_FREE, FEW = 0.25, 4  # of the card's memory, before recordings are forgott
 
 
 @dataclass(frozen=True)
-class Shape:
+class RecordedShape:
     """What one recording is good for."""
 
     sentences: int
@@ -52,9 +54,14 @@ class Shape:
         return Extent(self.sentences, search.size, search.n_best, self.target, lanes)
 
 
-def room_for(source: Int[Tensor, "b s"], limits: Limits) -> Shape:
+def room_for(source: Int[Tensor, "b s"], limits: Limits) -> RecordedShape:
     sentences = min(power_above(len(source)), up(len(source), MOST_LANES))
-    return Shape(sentences, up(source.size(1)), up(int(limits.caps(source).max())))
+    return RecordedShape(sentences, up(source.size(1)), up(int(caps_of(source, limits).max())))
+
+
+def caps_of(source: Int[Tensor, "b s"], limits: Limits) -> Int[Tensor, "b"]:
+    """`limits.caps` of sources on the host, where NumPy counts their pieces in one thread (see `Trellis`)."""
+    return limits.caps_of(torch.from_numpy((source.cpu().numpy() != PAD).sum(axis=1)))
 
 
 def lanes_for(size: int) -> int:
@@ -88,12 +95,12 @@ MakeWriter = Callable[[EncoderDecoder, Extent], Writer]
 class ModelWriter:
     """Any model, by its own steps. Here nobody waits: every sentence has a lane of its own."""
 
-    def __init__(self, model: EncoderDecoder, extent: Extent, room: Callable[[], Fixed]) -> None:
-        self.model, self.extent, self.room = model, extent._replace(lanes=extent.sentences), room
+    def __init__(self, model: EncoderDecoder, extent: Extent, indexed: bool) -> None:
+        self.model, self.extent = with_step_kernels(model, indexed), extent._replace(lanes=extent.sentences)
         self.rows: TransformerState | None = None
 
     def read(self, source: Int[Tensor, "b s"]) -> None:
-        rows = self.model.start(source, self.room)
+        rows = self.model.start(source, partial(Fixed, self.extent.room))
         assert isinstance(rows, TransformerState)
         rows.pos = rows.pos.clone()
         self.rows = rows
@@ -105,17 +112,18 @@ class ModelWriter:
         parents = trellis.advance(self.model.step(trellis.last.flatten(), rows), search)
         rows.pos = pos.copy_(rows.pos)
         if search.size > 1:
-            rows.reorder(flat(parents, search.size))
+            rows.reorder(flatten_parents(parents, search.size))
 
 
 def model_writer(model: EncoderDecoder, extent: Extent) -> Writer:
     half = model.head.weight.dtype != torch.float32
     indexed = half and extent.size > 1 and extent.room <= MOST_SLOTS
-    return ModelWriter(model, extent, partial(Indexed if indexed else Fixed, extent.room))
+    return ModelWriter(model, extent, indexed)
 
 
 def leanest_writer(model: EncoderDecoder, extent: Extent) -> Writer:
-    return LeanWriter(model, extent) if LeanWriter.can(model, extent.size) else model_writer(model, extent)
+    fused = fused_decoder.unsupported(model, extent.size) is None
+    return LeanWriter(model, extent) if fused else model_writer(model, extent)
 
 
 class Look:
@@ -159,8 +167,9 @@ class Recording:
         pinned = device.type == "cuda"
         given = torch.full((writer.extent.sentences, length), PAD, pin_memory=pinned)
         given[:, 0] = EOS
-        trellis, result = Trellis(writer.extent, device), Trellis(writer.extent, torch.device("cpu"), pinned)
-        result.open(search.limits.caps(given), search)
+        trellis = Trellis.empty(writer.extent, device)
+        result = Trellis.empty(writer.extent, torch.device("cpu"), pinned)
+        result.open(caps_of(given, search.limits), search)
         trellis.restart(result)
         return cls(writer, search, given.to(device), trellis, given, result, Look(trellis.left))
 
@@ -196,9 +205,10 @@ class Recording:
     def begin(self, source: Int[Tensor, "b s"]) -> int:
         """Send a source and an empty trellis; how many steps it may take."""
         count, width = source.shape
-        caps = self.search.limits.caps(source)
-        self.given.fill_(PAD)[count:, 0] = EOS
-        self.given[:count, :width] = source
+        caps, given = caps_of(source, self.search.limits), self.given.numpy()
+        given.fill(PAD)
+        given[count:, 0] = EOS
+        given[:count, :width] = source.numpy()
         self.source.copy_(self.given, non_blocking=True)
         self.result.open(caps, self.search)
         self.trellis.restart(self.result)
@@ -227,9 +237,9 @@ class CapturedBeam:
         busy: AbstractContextManager[Any] | None = None,
     ) -> None:
         self.model, self.search, self.most, self.writer = model, search, most, writer
-        self.recordings: dict[Shape, Recording] = {}
+        self.recordings: dict[RecordedShape, Recording] = {}
         self.busy = busy or Lock()  # recordings and the card serve one batch at a time
-        self.at_once = MOST_QUEUED if LeanWriter.can(model, search.size) else lanes_for(search.size)
+        self.at_once = lanes_for(search.size) if fused_decoder.unsupported(model, search.size) else MOST_QUEUED
         self.pool: Any = None
 
     def __call__(self, source: Int[Tensor, "b s"]) -> list[list[Hypothesis]]:
@@ -248,7 +258,7 @@ class CapturedBeam:
             self.recordings[shape] = self.recorded(shape)
         return self.recordings[shape].run(source)
 
-    def recorded(self, shape: Shape) -> Recording:
+    def recorded(self, shape: RecordedShape) -> Recording:
         if len(self.recordings) >= self.most or (len(self.recordings) >= FEW and self.crowded()):
             self.recordings.clear()  # shapes of odd inputs must not pile up
             self.pool = None  # a pool goes with its last graph

@@ -9,34 +9,47 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from headway.engines.base import as_beam, unsupported_search
 from headway.engines.cuda.captured_beam import CapturedBeam
 from headway.model.decoders import TransformerDecoder
+from headway.model.design import Design, EncoderDecoderDesign
 from headway.model.models import EncoderDecoder
-from headway.search import Beam, Greedy, Hypothesis, Search
-from headway.search.logits_processors import Shape
+from headway.search import Beam, Hypothesis, Search
+from headway.search.logits_processors import LogitsProcessor
+
+
+def unsupported(
+    design: Design, search: Search | None = None, logits_processors: Sequence[LogitsProcessor] = ()
+) -> str | None:
+    """Why a model of this design, or this search, cannot be recorded as CUDA graphs, or None if it can."""
+    if not isinstance(design, EncoderDecoderDesign):
+        return f"recorded steps are those of encoder-decoders, this is {design.__class__.__name__}"
+    return unsupported_search(search, logits_processors)
 
 
 class CudaEngine:
-    """Greedy and beam search are replayed; whatever else is asked runs as PyTorch runs it."""
+    """Greedy and beam search replay recorded graphs; what `unsupported` names runs step by step in PyTorch."""
 
     name = "cuda"
     workers = 2  # one batch is on the card while another is made ready or read back
-    most = 4  # searches whose recordings are kept; each holds memory for its shapes
+    most = 4  # searches whose recordings are kept; each holds memory for its shapes of batches
 
-    def __init__(self, model: EncoderDecoder, precision: str = "bf16") -> None:
-        self.precision = precision
+    def __init__(self, model: EncoderDecoder, design: Design, precision: str = "bf16") -> None:
+        self.design, self.precision = design, precision
         self.model = model.to(torch.bfloat16 if precision == "bf16" else torch.float32).eval()
         self.recorded: dict[Beam, CapturedBeam] = {}
         self.busy = Lock()  # recordings and the card serve one batch at a time
 
     def translate(
-        self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
+        self, source: Int[Tensor, "b s"], search: Search, logits_processors: Sequence[LogitsProcessor] = ()
     ) -> list[list[Hypothesis]]:
         beam = as_beam(search)
         recordable = isinstance(self.model.decoder, TransformerDecoder)
-        if beam is None or not recordable or shapes or beam.limits.shapes(source):
+        if beam is None or not recordable or unsupported(self.design, search, logits_processors):
             with self.busy, torch.cuda.device_of(self.model.head.weight):
-                return search(self.model, source.to(self.model.head.weight.device, non_blocking=True), shapes)
+                return search(
+                    self.model, source.to(self.model.head.weight.device, non_blocking=True), logits_processors
+                )
         return self.captured(beam)(source)
 
     def captured(self, beam: Beam) -> CapturedBeam:
@@ -46,10 +59,3 @@ class CudaEngine:
                     self.recorded.pop(next(iter(self.recorded)))  # the oldest
                 self.recorded[beam] = CapturedBeam(self.model, beam, busy=self.busy)
             return self.recorded[beam]
-
-
-def as_beam(search: Search) -> Beam | None:
-    """Greedy search is a beam of one; other searches have no recording."""
-    if isinstance(search, Greedy):
-        return Beam(size=1, alpha=search.alpha, limits=search.limits)
-    return search if isinstance(search, Beam) else None

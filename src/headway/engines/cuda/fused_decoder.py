@@ -42,8 +42,19 @@ HEAD_WIDTHS = (16, 32, 64, 128)
 ADDED = (Positions, SinusoidalPositions, LearnedPositions)  # positions that at most add to the embedding
 
 
-def unsupported(model: EncoderDecoder) -> str | None:
-    """Return why this model's step cannot be fused, or None."""
+def unsupported(model: EncoderDecoder, size: int) -> str | None:
+    """Why this model's step cannot be fused for a beam of this size where the model is, or None if it can."""
+    if fits is None:
+        return "Triton is not installed"
+    if not model.head.weight.is_cuda:
+        return f"the model is on {model.head.weight.device}"
+    if not fits(size, len(model.head.weight)):
+        return f"a beam of {size} over {len(model.head.weight)} tokens is too large for one program"
+    return unsupported_part(model)
+
+
+def unsupported_part(model: EncoderDecoder) -> str | None:
+    """The first part of the decoder that the fused step does not have, in words, or None."""
     if type(model.decoder) is not TransformerDecoder:
         return f"a decoder of kind {type(model.decoder).__name__}"
     if type(model.head) is not VocabularyHead:
@@ -58,10 +69,10 @@ def unsupported(model: EncoderDecoder) -> str | None:
         return f"norms of kind {type(norms[-1]).__name__}"
     if isinstance(residuals[0], PostNorm) and model.transformer.last_norm is not None:
         return "a last norm after norms"
-    return next((reason for each in attentions if (reason := attention_unsupported(each))), None)
+    return next((reason for each in attentions if (reason := unsupported_attention(each))), None)
 
 
-def attention_unsupported(attention: Attention) -> str | None:
+def unsupported_attention(attention: Attention) -> str | None:
     if type(attention.kernel) is not FusedKernel:
         return f"attention of kind {type(attention.kernel).__name__}"
     if type(attention.positions) not in ADDED:
@@ -123,13 +134,6 @@ class LeanWriter:
         pos = torch.arange(room + 1, device=table.device).clamp(max=(positions.longest or room) - 1)[None]
         self.places = positions.embed(table.new_zeros(1, room + 1, table.size(1)), pos)[0].contiguous()
         self.memory: Memory | None = None
-
-    @staticmethod
-    def can(model: EncoderDecoder, size: int) -> bool:
-        """Whether a beam of this size can be written so."""
-        if fits is None or not fits(size, len(model.head.weight)):
-            return False
-        return model.head.weight.is_cuda and unsupported(model) is None
 
     def read(self, source: Int[Tensor, "b s"]) -> None:
         memories, rows = self.model.encode(source).memories, self.extent.lanes * self.extent.size

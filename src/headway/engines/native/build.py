@@ -33,7 +33,7 @@ try:
     check = ctypes.CDLL(sys.argv[1]).headway_check
 except OSError:
     sys.exit(3)
-sys.exit(not (check(0) < 10 and check(1) < 20_000))
+sys.exit(not (check(0, 0) < 10 and check(1, 0) < 20_000 and check(1, 1) == 0))  # in millionths
 """
 CANNOT_LOAD = 3
 

@@ -11,17 +11,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from headway.engines.base import Precision, processors
+from headway.engines.base import Precision, as_beam, processors
 from headway.engines.native.build import library
 from headway.engines.native.library import Array, Found, Kernel, NativeModel, NativeState, Wish
+from headway.engines.native.support import unsupported
 from headway.engines.native.weights import pack
 from headway.engines.pytorch import TorchEngine
 from headway.model.design import Design
-from headway.search import Beam, Greedy, Hypothesis, Search
-from headway.search.logits_processors import Shape
+from headway.search import Hypothesis, Search
+from headway.search.logits_processors import LogitsProcessor
 from headway.text.vocabulary import PAD
 
-WIDEST_BEAM = 64  # wider ones are searched in Python
 LARGEST_KEPT = 512 << 20  # bytes of a state that waits for its next batch
 
 
@@ -47,13 +47,14 @@ class NativeRows:
 
 
 class NativeEngine:
-    """Greedy and beam search run in the kernel; other searches and shapes step through it."""
+    """Greedy and beam search run in the kernel; other searches, and logits processors, step through it from Python."""
 
     name = "native"
 
     def __init__(self, model: nn.Module, design: Design, precision: Precision, workers: int | None = None) -> None:
         """Raises Unavailable where the kernel cannot be built or cannot express the model."""
         packed = pack(design, model.state_dict(), precision)
+        self.design = design
         self.native = NativeModel(Kernel(library()), *packed)
         self.precision: str = precision
         self.workers = workers or processors()
@@ -62,30 +63,20 @@ class NativeEngine:
         self.free: deque[NativeState] = deque()
 
     def translate(
-        self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
+        self, source: Int[Tensor, "b s"], search: Search, logits_processors: Sequence[LogitsProcessor] = ()
     ) -> list[list[Hypothesis]]:
         if not len(source):
             return []
-        caps = search.limits.caps(source) if isinstance(search, Greedy | Beam) else None
+        beam = as_beam(search)
+        caps = beam and beam.limits.caps(source)
         if source.size(1) > self.longest or (caps is not None and int(caps.max()) > self.longest):
-            return self.beyond.translate(source, search, shapes)
-        wish = self.wish(search, source, shapes)
-        if caps is None or wish is None:
-            return search(self, source, shapes)
+            return self.beyond.translate(source, search, logits_processors)
+        if beam is None or caps is None or unsupported(self.design, search, logits_processors):
+            return search(self, source, logits_processors)
         state = self.take()
-        found = state.search(*pieces(source), caps.numpy(), wish)
+        found = state.search(*pieces(source), caps.numpy(), Wish(beam.size, beam.n_best, beam.enough, beam.alpha))
         self.give(state)
         return hypotheses(found)
-
-    def wish(self, search: Search, source: Int[Tensor, "b s"], shapes: Sequence[Shape]) -> Wish | None:
-        """What the kernel's own search is to do; None if it cannot."""
-        if shapes or not isinstance(search, Greedy | Beam) or search.limits.shapes(source):
-            return None
-        if isinstance(search, Greedy):
-            return Wish(1, 1, 1, search.alpha)
-        if 2 * search.size > min(2 * WIDEST_BEAM, self.words):
-            return None
-        return Wish(search.size, search.n_best, search.enough, search.alpha)
 
     # ------------------------------------------------------------ for searches in Python
 

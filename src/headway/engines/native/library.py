@@ -54,6 +54,7 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "start": (c_int, [c_void_p, c_void_p, c_void_p, c_int]),
     "step": (c_int, [c_void_p, c_void_p, c_void_p]),
     "select": (c_int, [c_void_p, c_void_p, c_int]),
+    "multiply": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_int, c_int, c_int, c_int]),
     "search": (c_int, [c_void_p, c_void_p, c_void_p, c_int, c_void_p, POINTER(Wish), POINTER(FoundPointers)]),
 }
 

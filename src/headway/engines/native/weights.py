@@ -14,20 +14,15 @@ from torch.nn import functional as F
 
 from headway.engines.base import Precision, Unavailable
 from headway.engines.native.library import Array, Sizes
+from headway.engines.native.support import FEEDS, PLACES, mixings, score_scale, unsupported
 from headway.model.design import Design, EncoderDecoderDesign
-from headway.model.feed_forward import FeedForward, Gelu, Relu, Swiglu, Swish
-from headway.model.kernels import Fused, Mixing, Softmax
-from headway.model.kernels.scores import Dot, ScaledDot
-from headway.model.norms import LayerNorm, RMSNorm
-from headway.model.plain_design import other_part
-from headway.model.positions import Alibi, Bucketed, Learned, NoPositions, Rotary, Sinusoidal
-from headway.model.residuals import DeepNorm, Post, Pre, ReZero
+from headway.model.feed_forward import FeedForward, Gelu
+from headway.model.kernels import Mixing
+from headway.model.norms import LayerNorm
+from headway.model.positions import Learned, Rotary
+from headway.model.residuals import DeepNorm
 from headway.model.size import Size
 
-FEEDS: dict[type, int] = {Relu: 0, Gelu: 1, Swish: 3, Swiglu: 4}  # as in kernel/model.h; GELU by tanh is 2
-PLACES: dict[type, int] = {Post: 0, DeepNorm: 0, Pre: 1, ReZero: 2}
-NORMS = (LayerNorm, RMSNorm)
-POSITIONS = (NoPositions, Sinusoidal, Learned, Rotary, Alibi, Bucketed)
 VECTOR, BLOCK = 16, 64  # widths of heads are multiples of the first, all others of the second
 LEAST, MOST = 1024, 8192  # places in the tables of schemes that know no end
 WIDEST = 1 << 16  # inputs of an int8 product, whose sum must fit in 32 bits
@@ -41,50 +36,15 @@ class Packed(NamedTuple):
     reads: Array  # for each decoder layer the encoder layer that it looks at
 
 
-def unsupported(design: Design) -> str | None:
-    """Return why the kernel cannot compute this model, or None."""
-    if not isinstance(design, EncoderDecoderDesign):
-        return f"the kernel runs encoder-decoders, this is {design.__class__.__name__}"
-    if (part := other_part(design)) is not None:
-        return f"the kernel has no {part}"
-    parts = [
-        ("feed_forward", design.feed_forward, tuple(FEEDS)),
-        ("residual", design.residual, tuple(PLACES)),
-        ("norm", design.norm, NORMS),
-        ("positions", design.positions, POSITIONS),
-    ]
-    for name, part, known in parts:
-        if not isinstance(part, known):
-            return f"the kernel has no {part.kind} {name}"
-    for mixing in mixings(design):
-        if score_scale(mixing, 1) is None:
-            return f"the kernel has no {mixing.kind} attention of this kind"
-    return None
-
-
-def mixings(design: EncoderDecoderDesign) -> tuple[Mixing, Mixing, Mixing]:
-    """Of the encoder, of the decoder, and between them."""
-    return design.encoder_attention or design.attention, design.attention, design.cross_attention
-
-
-def score_scale(mixing: Mixing, head_width: int) -> float | None:
-    """What scores are multiplied by, if that is all there is to it."""
-    if isinstance(mixing, Fused):
-        return head_width**-0.5 if mixing.scaled else 1.0
-    if isinstance(mixing, Softmax) and isinstance(mixing.score, ScaledDot | Dot):
-        return head_width**-0.5 if mixing.score.scaled else 1.0
-    return None
-
-
 def round_up(number: int, whole: int) -> int:
     return -(-number // whole) * whole
 
 
 def pack(design: Design, tensors: Mapping[str, Tensor], precision: Precision) -> Packed:
     """Raises Unavailable where the kernel cannot express the model."""
-    reason = unsupported(design)
-    if reason is not None or not isinstance(design, EncoderDecoderDesign):
-        raise Unavailable(reason or "")
+    if (reason := unsupported(design)) is not None:
+        raise Unavailable(reason)
+    assert isinstance(design, EncoderDecoderDesign)
     with torch.no_grad():
         return Packing(design, tensors, precision).run()
 

@@ -22,7 +22,6 @@ class Kernel(nn.Module):
     biased: ClassVar[bool] = True  # can add a bias to scores
     rotated: bool = True  # stays right when queries and keys are rotated
     causal: ClassVar[bool] = True  # can hide the future
-    indexed: ClassVar[bool] = False  # finds keys through the index of a state, where no bias is added
     scaled: bool = True  # divides scores by the root of the head width
 
     def state(self, room: Callable[[], State]) -> State:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Bool
@@ -15,24 +15,21 @@ from headway.model.kernels.scores import DotScore
 from headway.model.kernels.softmax import SoftmaxKernel
 from headway.model.mask import Mask
 from headway.model.size import Size
-from headway.model.states import Indexed, State
+from headway.model.states import State
 
 try:  # on machines with Triton; imported here, as torch.compile cannot follow an import
-    from headway.model.kernels.indexed_keys import slot_attention
     from headway.model.kernels.short_sequences import LARGEST, LONGEST, short_attention
 except ImportError:
     LARGEST, LONGEST, short_attention = 0, 0, None
-    from headway.model.kernels.indexed_attention import slot_attention
 
 LONGEST_WRITTEN_OUT = 256  # keys; beyond, the fused kernel's forward wins
 
 
-def fits_short(q: Queries, k: KeysOf, mask: Mask) -> bool:
+def fits_short(q: Queries, k: KeysOf) -> bool:
     """Whether whole heads fit in one program on CUDA, in half precision: nearly all sentences do."""
     if not q.is_cuda or q.dtype in (torch.float32, torch.float64):
         return False
-    small = k.size(2) <= LONGEST and max(16, q.size(2)) * max(16, k.size(2)) <= LARGEST and q.size(3) in (16, 32, 64)
-    return small and (not mask.causal or mask.q_pos is mask.k_pos or mask.in_slots)
+    return k.size(2) <= LONGEST and max(16, q.size(2)) * max(16, k.size(2)) <= LARGEST and q.size(3) in (16, 32, 64)
 
 
 def slow_in_half(q: Queries, k: KeysOf) -> bool:
@@ -52,20 +49,15 @@ def written_out(
 class FusedKernel(Kernel):
     """Reaches the flash path whenever the mask allows: no mask at all, or a plainly causal one."""
 
-    indexed: ClassVar[bool] = True
-
     def __init__(self, scale: float, scaled: bool, dropout: float) -> None:
         super().__init__()
         self.scale, self.scaled, self.dropout = scale, scaled, dropout
 
     def forward(self, q: Queries, k: KeysOf, v: KeysOf, mask: Mask, bias: Bias, state: State) -> Queries:
-        if isinstance(state, Indexed):
-            assert mask.q_pos is not None
-            return slot_attention(q, k, v, mask.q_pos, state.origin, self.scale)
         dropout = self.dropout if self.training else 0.0
-        if short_attention is not None and bias is None and dropout == 0.0 and fits_short(q, k, mask):
-            start = mask.q_pos if mask.in_slots else None
-            return short_attention(q, k, v, mask.keys, start, mask.causal, self.scale)
+        in_order = not mask.causal or mask.q_pos is mask.k_pos
+        if short_attention is not None and bias is None and dropout == 0.0 and in_order and fits_short(q, k):
+            return short_attention(q, k, v, mask.keys, None, mask.causal, self.scale)
         if slow_in_half(q, k):
             return written_out(q, k, v, mask.dense(), bias, dropout, self.scale)
         if bias is None and mask.plainly_causal:

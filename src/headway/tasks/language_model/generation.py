@@ -11,7 +11,7 @@ from headway.errors import UsageError
 from headway.model.models import LanguageModel
 from headway.search import Beam, Greedy, Limits, Sample, Search
 from headway.search.base import Hypothesis
-from headway.search.prompting import Continuing, Heard, OverLines
+from headway.search.prompting import MultiLineModel, PromptedModel, TokenStreamer
 from headway.text.tokenizer import Tokenizer
 from headway.text.vocabulary import BOS, EOS
 
@@ -55,8 +55,8 @@ class Generator:
 
     def __init__(self, model: LanguageModel, tokenizer: Tokenizer, window: int, whole: bool) -> None:
         self.model, self.tokenizer, self.whole = model, tokenizer, whole
-        self.inner = Continuing(model, window)
-        self.over = OverLines(self.inner)
+        self.inner = PromptedModel(model, window)
+        self.over = MultiLineModel(self.inner)
 
     # ------------------------------------------------------------ text and ids
 
@@ -88,8 +88,8 @@ class Generator:
         """Go on after a prompt, over as many lines as it takes; `hear` gets the text as it grows, in parts."""
         told = Telling(lambda ids: self.after(prompt, ids), hear) if hear else None
         source = torch.tensor([list(prompt)], device=self.model.head.weight.device)
-        shapes = (Heard(told),) if told and how.beam == 1 else ()
-        found = how.search()(self.inner if self.whole else self.over, source, shapes)[0][0]
+        logits_processors = (TokenStreamer(told),) if told and how.beam == 1 else ()
+        found = how.search()(self.inner if self.whole else self.over, source, logits_processors)[0][0]
         if told:
             told(found.ids, last=True)
         return self.after(prompt, found.ids)

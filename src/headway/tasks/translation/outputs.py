@@ -1,4 +1,4 @@
-"""What an output must be, whatever the model would rather write: the shapes that a task brings to every search."""
+"""The form that all outputs of a task must have, and the logits processors that give every search this form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from headway.errors import UsageError
-from headway.search.logits_processors import Shape
+from headway.search.logits_processors import LogitsProcessor
 from headway.search.trees import Trees
 from headway.text.tokenizer import Tokenizer
 from headway.text.trees import CLOSING, OPENING
@@ -21,7 +21,7 @@ class AnyText:
     kind: Literal["text"] = "text"
     repeats: bool = False  # outputs may repeat themselves: repetition is not reported as a loop
 
-    def shapes(self, sources: Sequence[str], target: Tokenizer) -> tuple[Shape, ...]:  # noqa: ARG002
+    def logits_processors(self, sources: Sequence[str], target: Tokenizer) -> tuple[LogitsProcessor, ...]:  # noqa: ARG002
         return ()
 
 
@@ -33,7 +33,7 @@ class BracketedTree:
 
     kind: Literal["tree"] = "tree"
 
-    def shapes(self, sources: Sequence[str], target: Tokenizer) -> tuple[Shape, ...]:
+    def logits_processors(self, sources: Sequence[str], target: Tokenizer) -> tuple[LogitsProcessor, ...]:
         """For the sentences of one batch, in their order."""
         ids = {target.piece(index): index for index in range(len(SPECIAL_PIECES) + len(target.tags), len(target))}
         closing = {piece[1:]: index for piece, index in ids.items() if piece.startswith(CLOSING)}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from headway.engines import Chosen
 from headway.errors import UsageError
 from headway.reports.testset import Outputs, TestSet
 
@@ -22,13 +24,16 @@ class Decoding:
     beside: tuple[Path, ...] = ()  # models that write together with each
 
 
-def translate_with(folder: Path, test: TestSet, how: Decoding) -> tuple[Outputs, str]:
-    """A model's outputs, and the language it says it writes."""
+def translate_with(
+    folder: Path, test: TestSet, how: Decoding, tell: Callable[[Chosen, str], None]
+) -> tuple[Outputs, str]:
+    """A model's outputs, and the language it says it writes. `tell` is given the engine and the one asked for."""
     if test.sources is None:
         raise UsageError(f"{folder}: a model needs sentences to translate; give them with --source")
     from headway.tasks.translation.translator import Translator
 
     translator = Translator.load(folder, device=how.device, engine=how.engine, beside=how.beside)
+    tell(translator.chosen, how.engine)
     start = time.perf_counter()
     results = translator.translate(list(test.sources), beam=how.beam, to=how.to)
     seconds = time.perf_counter() - start

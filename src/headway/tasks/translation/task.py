@@ -181,8 +181,8 @@ class TranslationTask:
         sources = [self.source_ids(pair) for pair in pairs]
         outputs = [""] * len(pairs)
         for pack in packs([len(source) for source in sources], 8192, 256):
-            shapes = self.settings.output.shapes([pairs[i].source for i in pack], target)
-            results = search(model, pad_rows([sources[i] for i in pack], device), shapes)
+            logits_processors = self.settings.output.logits_processors([pairs[i].source for i in pack], target)
+            results = search(model, pad_rows([sources[i] for i in pack], device), logits_processors)
             for index, found in zip(pack, results, strict=True):
                 outputs[index] = target.decode(found[0].ids)
         return outputs

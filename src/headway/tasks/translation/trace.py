@@ -18,7 +18,7 @@ from headway.model.hooks import ablate, twin
 from headway.model.models import EncoderDecoder
 from headway.search import Beam, Hypothesis
 from headway.search.base import length_weight
-from headway.search.logits_processors import Prefix
+from headway.search.logits_processors import ForcedPrefix
 from headway.tasks.translation.facts import design_of, facts
 from headway.tasks.translation.translator import Manner, Translator
 
@@ -68,8 +68,8 @@ def watching(
     limits, longest = translator.task.limits, min(LONGEST, model.transformer.positions.longest or LONGEST)
     limits = replace(limits, extra=limits.extra + len(prefix), longest=min(limits.longest, longest))
     beam = Beam(size=request.beam_size, alpha=request.alpha or 0.0, n_best=request.beam_size, limits=limits)
-    rules = translator.task.output.shapes([request.q], translator.tokenizers.target)
-    return Watched(model, beam, [*rules, *([Prefix([prefix])] if prefix else []), Checked(check)])
+    rules = translator.task.output.logits_processors([request.q], translator.tokenizers.target)
+    return Watched(model, beam, [*rules, *([ForcedPrefix([prefix])] if prefix else []), Checked(check)])
 
 
 def outputs(look: Look, found: list[Hypothesis]) -> dict[str, Any]:

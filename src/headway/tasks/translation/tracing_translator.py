@@ -21,7 +21,7 @@ class Tracing(Translator):
 
     def __init__(self, translator: Translator, path: Path, name: str) -> None:
         super().__init__(
-            **{key: getattr(translator, key) for key in ("run", "tokenizers", "model", "engine", "device")}
+            **{key: getattr(translator, key) for key in ("run", "tokenizers", "model", "chosen", "device")}
         )
         self.path, self.name = path, name
         with disk_trouble(path, 0):

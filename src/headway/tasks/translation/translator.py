@@ -17,18 +17,16 @@ from headway.builtin import chosen
 from headway.data.glossary import Glossary
 from headway.data.padding import packs, pad_rows
 from headway.devices import choose_device, one_thread
-from headway.engines.base import Engine
 from headway.engines.batches import SENTENCES, spread
-from headway.engines.choice import choose
-from headway.engines.cuda.engine import CudaEngine
+from headway.engines.choice import Chosen, choose
 from headway.engines.pytorch import TorchEngine
 from headway.errors import UsageError
 from headway.model.alignment import align
 from headway.model.design import EncoderDecoderDesign
 from headway.model.models import EncoderDecoder
 from headway.search import Beam, Constrained, Ensemble, Greedy, Hypothesis, Limits, Sample, Search, score_texts
-from headway.search.logits_processors import NoRepeat, Prefix, Shape
-from headway.search.minimum_bayes_risk import least_risk
+from headway.search.logits_processors import ForcedPrefix, LogitsProcessor, NoRepeatNgram
+from headway.search.minimum_bayes_risk import rerank_by_risk
 from headway.storage.checked_weights import filled
 from headway.storage.folder import read_model
 from headway.storage.publication import newest
@@ -113,13 +111,6 @@ def checked(one: Translation, how: Manner) -> Translation:
     return replace(one, lost=protected_spans.lost(wanted, one.text), alternatives=others)
 
 
-def engine_for(model: EncoderDecoder, run: Run, name: str, precision: str) -> Engine:
-    """Recorded graphs on CUDA, else the fastest that runs here."""
-    if model.head.weight.is_cuda and name in ("auto", "cuda"):
-        return CudaEngine(model, "bf16" if precision == "auto" else precision)
-    return choose(model, run.model, name, precision).engine  # pyright: ignore[reportArgumentType]
-
-
 def check_together(engine: str, precision: str) -> None:
     for what, given, fits in (("engine", engine, "torch"), ("precision", precision, "fp32")):
         if given not in ("auto", fits):
@@ -139,9 +130,10 @@ class Translator:
     """
 
     def __init__(
-        self, run: Run, tokenizers: Tokenizers, model: EncoderDecoder, engine: Engine, device: torch.device
+        self, run: Run, tokenizers: Tokenizers, model: EncoderDecoder, chosen: Chosen, device: torch.device
     ) -> None:
-        self.run, self.tokenizers, self.model, self.engine, self.device = run, tokenizers, model, engine, device
+        self.run, self.tokenizers, self.model, self.device = run, tokenizers, model, device
+        self.engine, self.chosen = chosen.engine, chosen
         self.writer: EncoderDecoder | Ensemble = model
         self.task = translation_of(run)
         self.source_language, self.target_language = run.pairs.source_language, run.pairs.target_language
@@ -177,7 +169,7 @@ class Translator:
         if not isinstance(run.model, EncoderDecoderDesign):
             raise UsageError(f"{folder}: a model of the kind {run.model.kind}, not a translator; see headway predict")
         model = filled(partial(run.model.build, len(tokenizers.source), len(tokenizers.target)), files.tensors)
-        return cls(run, tokenizers, model, engine_for(model.to(where), run, engine, precision), where)
+        return cls(run, tokenizers, model, choose(model.to(where), run.model, engine, precision), where)
 
     @property
     def direction(self) -> str:
@@ -200,6 +192,7 @@ class Translator:
             self.longest = min(self.longest, other.longest)
         self.writer = Ensemble([self.model, *(other.model for _, other in others)])
         self.engine = TorchEngine(self.writer)
+        self.chosen = Chosen(self.engine, "several models write together in PyTorch alone")
         return self
 
     def __call__(self, lines: Sequence[str], **manner: Any) -> list[Translation]:
@@ -302,7 +295,7 @@ class Translator:
 
     def parts(self, parts: list[Part], how: Manner) -> list[Translation]:
         kind = self.device.type
-        rows = PACK_ROWS[kind] * (QUEUE.get(kind, 1) if how.plain and not self.shapes(parts[:1], how) else 1)
+        rows = PACK_ROWS[kind] * (QUEUE.get(kind, 1) if how.plain and not self.logits_processors(parts[:1], how) else 1)
         most = max(1, min(PACK_SENTENCES.get(kind, rows), rows // how.beam))
         batches = list(packs([len(part.ids) for part in parts], PACK_TOKENS[kind], most))
         made = spread(lambda batch: self.batch([parts[i] for i in batch], how), batches, self.engine.workers)
@@ -313,7 +306,7 @@ class Translator:
         source = self.padded([part.ids for part in parts])
         found = self.decode(source, parts, how)
         if how.best:
-            found = self.least_risk(source, parts, found, how)
+            found = self.rerank_by_risk(source, parts, found, how)
         made = [self.made(part, hypotheses, how) for part, hypotheses in zip(parts, found, strict=True)]
         if how.alignments:
             words = align(self.model, self.tokenizers, source, [hypotheses[0].ids for hypotheses in found])
@@ -326,7 +319,7 @@ class Translator:
         if any(part.phrases for part in parts):
             beam = Beam(size=max(how.beam, 4), alpha=how.alpha, n_best=how.n_best, limits=how.limits)
             search = Constrained(beam, [part.phrases for part in parts])
-        found = self.engine.translate(source, search, self.shapes(parts, how))
+        found = self.engine.translate(source, search, self.logits_processors(parts, how))
         short = [place for place, part in enumerate(parts) if any(self.lost(part, one) for one in found[place])]
         forced = {place: part for place in short if (part := self.insisting(parts[place], how)).phrases}
         if forced:
@@ -350,24 +343,26 @@ class Translator:
         spans = protected_spans.phrases_of(part.spans, self.tokenizers.target, room)
         return replace(part, phrases=[*part.phrases, *spans], spans=[])
 
-    def shapes(self, parts: list[Part], how: Manner) -> tuple[Shape, ...]:
-        shapes = list(self.task.output.shapes([part.text for part in parts], self.tokenizers.target))
+    def logits_processors(self, parts: list[Part], how: Manner) -> tuple[LogitsProcessor, ...]:
+        logits_processors = list(
+            self.task.output.logits_processors([part.text for part in parts], self.tokenizers.target)
+        )
         if how.no_repeat:
-            shapes.append(NoRepeat(how.no_repeat))
+            logits_processors.append(NoRepeatNgram(how.no_repeat))
         if how.prefix:
-            shapes.append(Prefix([self.tokenizers.target.encode(how.prefix)] * len(parts)))
-        return tuple(shapes)
+            logits_processors.append(ForcedPrefix([self.tokenizers.target.encode(how.prefix)] * len(parts)))
+        return tuple(logits_processors)
 
-    def least_risk(
+    def rerank_by_risk(
         self, source: torch.Tensor, parts: list[Part], found: list[list[Hypothesis]], how: Manner
     ) -> list[list[Hypothesis]]:
         """Choose, of beam and samples that keep the spans, the one most like all samples (minimum Bayes risk, chrF)."""
         sample = Sample(count=MBR_SAMPLES, least=MBR_LEAST, seed=how.seed, limits=how.limits)
-        draws = self.engine.translate(source, sample, self.shapes(parts, how))
+        draws = self.engine.translate(source, sample, self.logits_processors(parts, how))
         text, chosen = self.tokenizers.target.decode, []
         for part, beam, samples in zip(parts, found, draws, strict=True):
             whole = [one for one in samples if not self.lost(part, one)]
-            chosen.append(least_risk([*beam, *whole], text, samples)[: how.n_best])
+            chosen.append(rerank_by_risk([*beam, *whole], text, samples)[: how.n_best])
         return chosen
 
     def made(self, part: Part, hypotheses: list[Hypothesis], how: Manner) -> Translation:
