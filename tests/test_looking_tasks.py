@@ -204,7 +204,7 @@ def test_every_task_is_drawn_saved_and_drawn_again(folders: dict[str, Path], tmp
 def test_only_translations_have_a_beginning_and_a_language(folders: dict[str, Path]) -> None:
     for option in (("--prefix", "a"), ("--to", "de")):
         result = CliRunner().invoke(app, ["look", str(folders["tagger"]), "a dog", *option])
-        assert isinstance(result.exception, UsageError) and "for translations" in str(result.exception)
+        assert isinstance(result.exception, UsageError) and "translation" in str(result.exception)
 
 
 def test_what_can_be_read_can_be_drawn() -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
@@ -16,9 +16,6 @@ from rich.console import Console, RenderableType
 from headway.errors import UsageError
 from headway.inspection.trace_request import EVERYTHING, Edit, Head, TraceRequest
 from headway.storage.files import replace_text
-
-if TYPE_CHECKING:  # heavy: imported where it is used
-    from headway.tasks.base import Predictor
 
 Option = typer.Option
 FIGURE = ("attention", "beam", "heads", "occlusion")
@@ -102,27 +99,16 @@ def model_of(folder: str) -> Path:
 
 def make(folder: Path, sentence: str, device: str, asked: dict[str, Any]) -> dict[str, Any]:
     """Let the model work, and trace it."""
-    from headway.tasks.predictors import open_model, translating
+    from headway.tasks.base import OpenOptions
+    from headway.tasks.predictors import open_model
     from headway.tasks.trace import trace
 
     asked["ablate"] = tuple(Head.parse(name) for name in asked["ablate"])
     asked["edit"] = tuple(parse_edit(text) for text in asked["edit"])
     prefix = asked.pop("prefix")
     request = TraceRequest(sentence, model=folder.resolve().name, **asked)  # a wrong one is told before loading
-    model = open_model(folder, device, translating("torch"))
-    return trace(model, directed(model, request, prefix))
-
-
-def directed(model: Predictor, request: TraceRequest, prefix: str) -> TraceRequest:
-    """How the output begins, and its language: only translations have these."""
-    from headway.tasks.predictors import TranslatorPredictor
-
-    if not isinstance(model, TranslatorPredictor):
-        if prefix or request.target:
-            raise UsageError("--prefix and --to are for translations; this model makes none")
-        return request
-    model.translator.tag(request.target)  # a language that it does not know is told before the work
-    return replace(request, prefix=tuple(model.translator.tokenizers.target.encode(prefix)) if prefix else ())
+    model = open_model(folder, device, OpenOptions(engine="torch"))
+    return trace(model, replace(request, prefix=model.prefix_ids(prefix)))
 
 
 def parse_edit(text: str) -> Edit:

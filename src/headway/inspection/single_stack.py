@@ -34,8 +34,10 @@ class Single:
 
     def silenced(self, request: TraceRequest) -> list[tuple[str, int]]:
         """Heads to silence, by the names of their layers. What only a translation has is refused."""
-        if request.prefix or request.hypothesis:
-            raise UsageError("prefix and hypothesis are for translations; this model writes none")
+        if request.prefix or request.hypothesis or request.target:
+            raise UsageError(
+                "a prefix, a hypothesis and a target language are for translations; this model writes none"
+            )
         layers = self.layers
         for head in request.ablate:
             if (head.stack, head.kind) != (self.name, "self") or head.layer >= len(layers):
@@ -56,6 +58,12 @@ class Single:
         if "heads" in request.include:
             found["heads"] = told(habits(weights.cpu(), "self", rarity(ids, tokenizer), 0), self.name, "self")
         return found
+
+    def server_facts(self, vocabulary: int) -> dict[str, Any]:
+        """Return what a server says of such a model: it has no languages, and PyTorch runs it."""
+        found = self.facts("", vocabulary)
+        same = {name: found[name] for name in ("parameters", f"{self.name}_layers", "heads", "width", "vocabulary")}
+        return {"pairs": [], **same, "engine": "torch", "precision": "fp32"}
 
     def facts(self, name: str, vocabulary: int) -> dict[str, Any]:
         layers = attention_layers(self.model)

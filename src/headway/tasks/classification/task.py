@@ -29,7 +29,7 @@ from headway.model.losses import apart
 from headway.model.size import check_range, check_share
 from headway.storage.card import CardFacts
 from headway.storage.checked_weights import filled
-from headway.tasks.base import Loaded, Setup, files_of
+from headway.tasks.base import Loaded, OpenOptions, Setup, files_of
 from headway.tasks.classification.classifier import Classes, Classifier, Decision
 from headway.tasks.classification.documents import Documents
 from headway.tasks.label_reports import card_of, middling, named, place, say_labels
@@ -88,6 +88,14 @@ class Classification:
 
     def prepare(self, setup: Setup) -> ClassificationTask:
         return ClassificationTask(setup, self)
+
+    def open(self, loaded: Loaded, options: OpenOptions) -> Classifier:
+        """Return the predictor of a model folder."""
+        classes, tokenizer = Classes.load(loaded.folder), load(loaded.folder, STEM)
+        model = filled(lambda: self.build(loaded.design, len(tokenizer), len(classes.labels)), loaded.tensors)
+        longest = min(files_of(loaded.data).longest, loaded.design.longest)
+        threshold = float(loaded.facts.get(THRESHOLD, 0.5))
+        return Classifier(model.to(loaded.device), tokenizer, classes, longest, loaded.device, threshold)
 
     def build(self, design: Model, pieces: int, labels: int) -> TextClassifier:
         if not isinstance(design, TextEncoderDesign):
@@ -212,14 +220,3 @@ class ClassificationTask:
         sizes = {"vocabulary": len(self.tokenizer), "labels": len(self.classes.labels)}
         units = "nats a text", "per cent"
         return card_of("text-classification", folder, self.setup.files, counts, sizes, scores, units)
-
-
-def open_classifier(loaded: Loaded) -> Classifier:
-    """A model folder as a predictor."""
-    settings = loaded.task
-    assert isinstance(settings, Classification)
-    classes, tokenizer = Classes.load(loaded.folder), load(loaded.folder, STEM)
-    model = filled(lambda: settings.build(loaded.design, len(tokenizer), len(classes.labels)), loaded.tensors)
-    longest = min(files_of(loaded.data).longest, loaded.design.longest)
-    threshold = float(loaded.facts.get(THRESHOLD, 0.5))
-    return Classifier(model.to(loaded.device), tokenizer, classes, longest, loaded.device, threshold)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -25,10 +25,12 @@ from headway.model.design import LanguageModelDesign
 from headway.model.models import LanguageModel
 from headway.model.size import check_range, check_share
 from headway.storage.card import CardFacts, DataFile, Score
-from headway.tasks.base import Setup, files_of
+from headway.storage.checked_weights import filled
+from headway.tasks.base import Loaded, OpenOptions, Setup, files_of
 from headway.tasks.language_model import next_token
 from headway.tasks.language_model.generation import Generator, Manner
 from headway.tasks.language_model.perplexity import Perplexity, remembered, strided
+from headway.tasks.language_model.predictor import LanguagePredictor
 from headway.tasks.material import kept, place_of
 from headway.text.tokenizer import Tokenizer, Tokenizers
 from headway.training.plan import optimiser_for, shapes_for
@@ -93,6 +95,17 @@ class LanguageModelling:
                 "set model.memory, or leave them out"
             )
         return LanguageModelTask(setup, self, setup.design)
+
+    def open(self, loaded: Loaded, options: OpenOptions) -> LanguagePredictor:
+        """Return the predictor of a model folder."""
+        design = loaded.design
+        if not isinstance(design, LanguageModelDesign):
+            raise UsageError(f"{loaded.folder}: a {self.kind} of kind {design.kind}, not a language model")
+        check_design(design, self.segment)
+        tokenizer = Tokenizers.load(loaded.folder).target
+        model = filled(lambda: design.build(len(tokenizer)), loaded.tensors)
+        way = replace(self.reading(files_of(loaded.data)), invalid="replace")
+        return LanguagePredictor(model.to(loaded.device), tokenizer, self.segment, way)
 
     def reading(self, files: Files) -> Reading:
         return Reading(self.document, self.line_end == "text", files.invalid)

@@ -28,7 +28,7 @@ from headway.model.losses import apart
 from headway.model.size import check_range, check_share
 from headway.storage.card import CardFacts
 from headway.storage.checked_weights import filled
-from headway.tasks.base import Loaded, Setup, files_of
+from headway.tasks.base import Loaded, OpenOptions, Setup, files_of
 from headway.tasks.label_reports import card_of, middling, named, say_labels
 from headway.tasks.material import kept, place_of
 from headway.tasks.tagging.columns import Columns
@@ -95,6 +95,13 @@ class Tagging:
 
     def prepare(self, setup: Setup) -> TaggingTask:
         return TaggingTask(setup, self)
+
+    def open(self, loaded: Loaded, options: OpenOptions) -> Tagger:
+        """Return the predictor of a model folder."""
+        labelling = Labelling.load(loaded.folder)
+        pieces = Pieces.load(loaded.folder, spelled=self.letters is not None)
+        model = filled(lambda: self.build(loaded.design, *pieces.sizes, len(labelling.labels)), loaded.tensors)
+        return Tagger(model.to(loaded.device), self.reader(loaded, pieces, labelling), labelling, loaded.device)
 
     def build(self, design: Model, pieces: int, letters: int, labels: int) -> WordClassifier:
         """For so many pieces, letters and labels."""
@@ -229,13 +236,3 @@ class TaggingTask:
         sizes = {"vocabulary": len(self.pieces.text), "labels": len(self.labelling.labels)}
         units = "nats a word", f"per cent, scheme:{self.labelling.scheme.name}"
         return card_of("token-classification", folder, self.setup.files, counts, sizes, scores, units)
-
-
-def open_tagger(loaded: Loaded) -> Tagger:
-    """A model folder as a predictor."""
-    settings = loaded.task
-    assert isinstance(settings, Tagging)
-    labelling = Labelling.load(loaded.folder)
-    pieces = Pieces.load(loaded.folder, spelled=settings.letters is not None)
-    model = filled(lambda: settings.build(loaded.design, *pieces.sizes, len(labelling.labels)), loaded.tensors)
-    return Tagger(model.to(loaded.device), settings.reader(loaded, pieces, labelling), labelling, loaded.device)

@@ -25,7 +25,7 @@ from headway.model.models import EncoderDecoder
 from headway.model.size import check_range
 from headway.search import Beam, Greedy, Limits
 from headway.storage.card import CardFacts, DataFile, Score
-from headway.tasks.base import Setup, pairs_of
+from headway.tasks.base import Loaded, OpenOptions, Predictor, Setup, pairs_of
 from headway.tasks.material import Material
 from headway.tasks.translation.outputs import AnyText, Output
 from headway.tasks.translation.validation_attention import attending
@@ -67,6 +67,12 @@ class Translation:
         if not isinstance(setup.design, EncoderDecoderDesign):
             raise UsageError(f"translation needs a model that reads and writes, not {setup.design.kind}")
         return TranslationTask(self, setup, Material.of(setup))
+
+    def open(self, loaded: Loaded, options: OpenOptions) -> Predictor:
+        """Return the translator of a model folder."""
+        from headway.tasks.translation.translator import Translator  # which needs the run, and that needs this module
+
+        return Translator.open(loaded, options)
 
 
 class TranslationObjective(nn.Module):

@@ -28,6 +28,7 @@ def trace_translation(translator: Translator, request: TraceRequest, check: Chec
     longest = min(LONGEST, design_of(translator).longest)
     request = replace(request, alpha=Manner().alpha if request.alpha is None else request.alpha)
     check_prefix(request.prefix, translator.tokenizers.target)
+    translator.tag(request.target)  # refuse a language that the model does not know
     ids = source_ids(request.q, translator.tokenizers.source, longest, request.target)
     changed = edited(ids, request.edit, translator.tokenizers.source, longest)
     model = twin(translator.model)
