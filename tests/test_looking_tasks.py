@@ -16,16 +16,15 @@ from typer.testing import CliRunner
 
 from headway.cli import app
 from headway.errors import UsageError
-from headway.inspection.trace_files import KINDS, read_trace
 from headway.inspection.trace_request import EVERYTHING, Edit, Head, TooLongError, TraceRequest
 from headway.storage.byte_tables import unpack
 from headway.tasks.classification.classifier import Classifier
-from headway.tasks.drawing import DRAWINGS
 from headway.tasks.language_model.perplexity import remembered, strided
 from headway.tasks.language_model.predictor import LanguagePredictor
 from headway.tasks.predictors import open_model
 from headway.tasks.tagging.tagger import Tagger
 from headway.tasks.trace import trace
+from headway.tasks.trace_files import read_trace
 from headway.text.vocabulary import BOS, EOS
 from serving import DeskWorker, Local, ask, local
 from trades import TEXTS, toy_folders
@@ -205,10 +204,6 @@ def test_only_translations_have_a_beginning_and_a_language(folders: dict[str, Pa
     for option in (("--prefix", "a"), ("--to", "de")):
         result = CliRunner().invoke(app, ["look", str(folders["tagger"]), "a dog", *option])
         assert isinstance(result.exception, UsageError) and "translation" in str(result.exception)
-
-
-def test_what_can_be_read_can_be_drawn() -> None:
-    assert DRAWINGS.keys() == KINDS.keys()
 
 
 # ---------------------------------------------------------------- served

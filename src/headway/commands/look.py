@@ -8,18 +8,19 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
 
 from headway.errors import UsageError
-from headway.inspection.trace_request import EVERYTHING, Edit, Head, TraceRequest
+from headway.inspection.trace_request import EVERYTHING, Edit, Head, Panel, TraceRequest
 from headway.storage.files import replace_text
 
+if TYPE_CHECKING:  # heavy: imported where it is used
+    from headway.tasks.base import TraceView
+
 Option = typer.Option
-FIGURE = ("attention", "beam", "heads", "occlusion")
-TERMINAL = ("attention", "occlusion")
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,14 @@ def look(
         show_embeddings(model_of(folder), words, tsne, out)
         return
     folder, sentence = told_apart(folder, sentence)
-    from headway.inspection.trace_files import read_trace
+    from headway.tasks.trace_files import read_trace
 
     if sentence.endswith(".json"):
         found = read_trace(Path(sentence))
     else:
-        wanted = EVERYTHING if html or json_ else FIGURE if png or beam else TERMINAL
-        changes = {"ablate": ablate or [], "edit": edit or [], "prefix": prefix, "target": to}
-        found = make(
-            model_of(folder), sentence, device, {**changes, "include": wanted, "beam_size": beam_size, "alpha": alpha}
-        )
+        asked = {"ablate": ablate or [], "edit": edit or [], "prefix": prefix, "target": to}
+        asked |= {"beam_size": beam_size, "alpha": alpha}
+        found = make(model_of(folder), sentence, device, asked, lambda view: panels(view, out, beam))
     write(found, out, (layer, head))
 
 
@@ -97,10 +96,20 @@ def model_of(folder: str) -> Path:
     return chosen([Path(folder)] if folder else [])[0]
 
 
-def make(folder: Path, sentence: str, device: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """Let the model work, and trace it."""
+def panels(view: TraceView, out: Out, beam: bool) -> tuple[Panel, ...]:
+    """Return the panels of which the output shows something; the others would take time for nothing."""
+    if out.html or out.json:
+        return EVERYTHING
+    return view.picture_panels if out.png or beam else view.terminal_panels
+
+
+def make(
+    folder: Path, sentence: str, device: str, asked: dict[str, Any], include: Callable[[TraceView], tuple[Panel, ...]]
+) -> dict[str, Any]:
+    """Open the model, and return a trace of the sentence."""
     from headway.tasks.base import OpenOptions
     from headway.tasks.predictors import open_model
+    from headway.tasks.run import TASKS
     from headway.tasks.trace import trace
 
     asked["ablate"] = tuple(Head.parse(name) for name in asked["ablate"])
@@ -108,7 +117,8 @@ def make(folder: Path, sentence: str, device: str, asked: dict[str, Any]) -> dic
     prefix = asked.pop("prefix")
     request = TraceRequest(sentence, model=folder.resolve().name, **asked)  # a wrong one is told before loading
     model = open_model(folder, device, OpenOptions(engine="torch"))
-    return trace(model, replace(request, prefix=model.prefix_ids(prefix)))
+    wanted = include(TASKS[model.kind].trace_view)
+    return trace(model, replace(request, prefix=model.prefix_ids(prefix), include=wanted))
 
 
 def parse_edit(text: str) -> Edit:
@@ -120,15 +130,14 @@ def parse_edit(text: str) -> Edit:
 
 def write(found: dict[str, Any], out: Out, reading: tuple[int, int | None]) -> None:
     """Files where they were asked for, else the terminal."""
-    from headway.inspection.trace_files import save_trace
     from headway.inspection.trace_page import document
-    from headway.tasks.drawing import drawn, pictured
+    from headway.tasks.trace_files import draw, draw_picture, save_trace
 
     out.write(
         json=lambda path: save_trace(found, path),
         html=lambda path: replace_text(path, document(found)),
-        png=lambda path: pictured(found, path, *reading),
-        otherwise=lambda: drawn(found, *reading),
+        png=lambda path: draw_picture(found, path, *reading),
+        otherwise=lambda: draw(found, *reading),
     )
 
 

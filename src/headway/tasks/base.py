@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import torch
+from rich.console import RenderableType
 from torch import Tensor
 
 from headway.data.corpus import Data
 from headway.data.files import Files
 from headway.errors import UsageError
-from headway.inspection.trace_request import Check, TraceRequest, go_on
+from headway.inspection.trace_request import Check, Panel, TraceRequest, go_on
 from headway.metrics.evaluation import Evaluation
 from headway.model.design import Model
 from headway.text.tokenizer import Text
@@ -90,11 +91,26 @@ class OpenOptions:
     precision: str = "auto"
 
 
+Trace = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TraceView:
+    """How the traces of one task are checked and drawn: with a layer (-1: the last) and a head (None: their mean)."""
+
+    required: Mapping[str, type]  # what a trace holds, besides its model, request, source and target
+    draw: Callable[[Trace, int, int | None], RenderableType]  # for a terminal
+    picture: Callable[[Trace, Path, int, int | None], None]
+    terminal_panels: tuple[Panel, ...]  # panels that `draw` shows where a trace has them
+    picture_panels: tuple[Panel, ...]
+
+
 @runtime_checkable
 class TaskSettings(Protocol):
     """What stands under [task] in a run: data, and the way to everything the task does."""
 
     implies: ClassVar[Mapping[str, Any]]  # tables of the run that go with it where the user says nothing
+    trace_view: ClassVar[TraceView]
 
     @property
     def kind(self) -> str: ...
@@ -136,6 +152,7 @@ class Prediction(Protocol):
 class Predictor(ABC):
     """A trained model of any task, ready for raw text. A method with a body is one that most tasks do not need."""
 
+    kind: ClassVar[str]  # of its task
     noun: ClassVar[str]  # how messages name such a model, for example "tagger"
 
     @abstractmethod

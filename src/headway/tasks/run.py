@@ -21,6 +21,7 @@ from headway.training.settings import Training
 from headway.training.task import Task as PreparedTask
 
 Task = Translation | Tagging | Classification | LanguageModelling
+TASKS: dict[str, type[Task]] = {task.kind: task for task in get_args(Task)}
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Run:
         """What the task implies where nothing else is said: the kind of data, of text and of model."""
         task = table.get("task")
         kind = task.get("kind") if isinstance(task, Mapping) else None
-        return merge(next((one.implies for one in get_args(Task) if one.kind == kind), {}), table)
+        return merge(TASKS[kind].implies if kind in TASKS else {}, table)
 
     @property
     def pairs(self) -> Data:

@@ -120,6 +120,7 @@ class Classified:
 class Classifier(Predictor):
     """A model with its pieces and its labels. Texts are sorted and packed by tokens inside."""
 
+    kind: ClassVar[str] = "classification"
     noun: ClassVar[str] = "classifier"
 
     def __init__(
@@ -148,7 +149,7 @@ class Classifier(Predictor):
 
     def facts(self, folder: Path) -> dict[str, Any]:
         stack = Single(self.model, "encoder", "encoder.stack").server_facts(len(self.tokenizer))
-        return {"task": "classification", "labels": list(self.classes.labels), **stack}
+        return {"task": self.kind, "labels": list(self.classes.labels), **stack}
 
     def trace(self, request: TraceRequest, check: Check = go_on) -> dict[str, Any]:
         from headway.tasks.classification.trace import trace_classification  # which needs this module

@@ -29,7 +29,8 @@ from headway.model.losses import apart
 from headway.model.size import check_range, check_share
 from headway.storage.card import CardFacts
 from headway.storage.checked_weights import filled
-from headway.tasks.base import Loaded, OpenOptions, Setup, files_of
+from headway.tasks.base import Loaded, OpenOptions, Setup, TraceView, files_of
+from headway.tasks.classification import drawing
 from headway.tasks.classification.classifier import Classes, Classifier, Decision
 from headway.tasks.classification.documents import Documents
 from headway.tasks.label_reports import card_of, middling, named, place, say_labels
@@ -47,6 +48,7 @@ THRESHOLD = "threshold"  # its name in headway.json
 class Classification:
     """Give every text a label, or several."""
 
+    trace_view: ClassVar[TraceView] = drawing.VIEW
     implies: ClassVar[Mapping[str, Any]] = {
         "data": {"kind": "files"},
         "text": {"kind": "subword"},

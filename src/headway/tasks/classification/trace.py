@@ -87,7 +87,7 @@ def trace_classification(classifier: Classifier, request: TraceRequest) -> dict[
         found = looked.judge(request.q, ids)
         occlusion = {"occlusion": looked.occlusion(ids, found)} if wants_occlusion(request, ids) else {}
     return {
-        "kind": "classification",
+        "kind": classifier.kind,
         "model": stack.facts(request.model, len(classifier.tokenizer)) | {"labels": len(classifier.classes.labels)},
         "request": asdict(request),
         "source": {"text": request.q, "pieces": told_pieces(ids, classifier.tokenizer)},

@@ -32,6 +32,7 @@ HEAD = ("read in", "loss", "perplexity", "of words", "bits a character", "bits a
 class LanguagePredictor(Predictor):
     """A language model, ready for raw text."""
 
+    kind: ClassVar[str] = "language_model"
     noun: ClassVar[str] = "language model"
 
     model: LanguageModel
@@ -50,7 +51,7 @@ class LanguagePredictor(Predictor):
         return replace(self, manner=Manner(**options))
 
     def facts(self, folder: Path) -> dict[str, Any]:
-        return {"task": "language_model"} | Single(self.model, "decoder", "stack").server_facts(len(self.tokenizer))
+        return {"task": self.kind} | Single(self.model, "decoder", "stack").server_facts(len(self.tokenizer))
 
     def trace(self, request: TraceRequest, check: Check = go_on) -> dict[str, Any]:
         from headway.tasks.language_model.trace import trace_foresight  # which needs this module

@@ -26,8 +26,8 @@ from headway.model.models import LanguageModel
 from headway.model.size import check_range, check_share
 from headway.storage.card import CardFacts, DataFile, Score
 from headway.storage.checked_weights import filled
-from headway.tasks.base import Loaded, OpenOptions, Setup, files_of
-from headway.tasks.language_model import next_token
+from headway.tasks.base import Loaded, OpenOptions, Setup, TraceView, files_of
+from headway.tasks.language_model import drawing, next_token
 from headway.tasks.language_model.generation import Generator, Manner
 from headway.tasks.language_model.perplexity import Perplexity, remembered, strided
 from headway.tasks.language_model.predictor import LanguagePredictor
@@ -50,6 +50,7 @@ class LanguageModelling:
     """Read running text, say how it goes on."""
 
     section: ClassVar[bool] = True
+    trace_view: ClassVar[TraceView] = drawing.VIEW
     implies: ClassVar[Mapping[str, Any]] = {"data": {"kind": "files"}, "model": {"kind": "language_model"}}
 
     kind: Literal["language_model"] = "language_model"

@@ -53,7 +53,7 @@ def trace_foresight(predictor: LanguagePredictor, request: TraceRequest) -> dict
         found = foresee(predictor, stack, model, ids)
     total = found.total(ids)
     return {
-        "kind": "language_model",
+        "kind": predictor.kind,
         "model": stack.facts(request.model, len(tokenizer)),
         "request": asdict(request),
         "source": {"text": request.q, "pieces": told_pieces(ids, tokenizer)},

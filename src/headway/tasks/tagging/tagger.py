@@ -102,6 +102,7 @@ class Tagged:
 class Tagger(Predictor):
     """A model with its pieces and its labels. Sentences are sorted and packed by tokens inside."""
 
+    kind: ClassVar[str] = "tagging"
     noun: ClassVar[str] = "tagger"
 
     def __init__(self, model: WordClassifier, reader: WordReader, labelling: Labelling, device: torch.device) -> None:
@@ -122,7 +123,7 @@ class Tagger(Predictor):
 
     def facts(self, folder: Path) -> dict[str, Any]:
         stack = Single(self.model, "encoder", "encoder.stack").server_facts(len(self.reader.pieces.text))
-        return {"task": "tagging", "labels": list(self.labelling.labels), **stack}
+        return {"task": self.kind, "labels": list(self.labelling.labels), **stack}
 
     def trace(self, request: TraceRequest, check: Check = go_on) -> dict[str, Any]:
         from headway.tasks.tagging.trace import trace_tagging  # which needs this module

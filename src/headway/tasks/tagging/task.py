@@ -28,9 +28,10 @@ from headway.model.losses import apart
 from headway.model.size import check_range, check_share
 from headway.storage.card import CardFacts
 from headway.storage.checked_weights import filled
-from headway.tasks.base import Loaded, OpenOptions, Setup, files_of
+from headway.tasks.base import Loaded, OpenOptions, Setup, TraceView, files_of
 from headway.tasks.label_reports import card_of, middling, named, say_labels
 from headway.tasks.material import kept, place_of
+from headway.tasks.tagging import drawing
 from headway.tasks.tagging.columns import Columns
 from headway.tasks.tagging.corpus import Annotated
 from headway.tasks.tagging.tagger import Labelling, Tagger
@@ -47,6 +48,7 @@ LETTER_STEP = 4  # room for a batch's letters grows by so many
 class Tagging:
     """Give every word a label."""
 
+    trace_view: ClassVar[TraceView] = drawing.VIEW
     implies: ClassVar[Mapping[str, Any]] = {
         "data": {"kind": "files"},
         "text": {"kind": "words"},

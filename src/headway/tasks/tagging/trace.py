@@ -47,7 +47,7 @@ def trace_tagging(tagger: Tagger, request: TraceRequest) -> dict[str, Any]:
         found = judge(stack, tagger, stretch)
     tokenizer = tagger.reader.pieces.text
     return {
-        "kind": "tagging",
+        "kind": tagger.kind,
         "model": stack.facts(request.model, len(tokenizer)) | {"labels": len(tagger.labelling.labels)},
         "request": asdict(request),
         "source": {"text": request.q, "pieces": told_pieces(stretch, tagger.reader)},

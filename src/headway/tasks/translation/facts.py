@@ -66,7 +66,7 @@ def server_facts(translator: Translator, folder: Path) -> dict[str, Any]:
     """Return what a server says of a translation model. Each of its `pairs` is a source, a target and a tag."""
     design = design_of(translator)
     return {
-        "task": translator.task.kind,
+        "task": translator.kind,
         "pairs": [[source, target, to] for source, target, to in directions(translator, folder)],
         "parameters": size_of(translator.model),
         "encoder_layers": design.encoder_layers,

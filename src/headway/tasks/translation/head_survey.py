@@ -9,11 +9,11 @@ from typing import Any
 from headway.data.padding import pad_rows
 from headway.inspection.forward_pass import read
 from headway.inspection.heads import average, reading_habits, told
-from headway.inspection.panels import KINDS
 from headway.inspection.trace_request import Head
 from headway.model.hooks import ablate, twin
 from headway.model.models import EncoderDecoder
 from headway.tasks.translation.ablation_pairs import Pairs
+from headway.tasks.translation.panels import KINDS
 
 Progress = Callable[[int], None]
 Measure = Callable[[EncoderDecoder], dict[str, float]]

@@ -25,8 +25,9 @@ from headway.model.models import EncoderDecoder
 from headway.model.size import check_range
 from headway.search import Beam, Greedy, Limits
 from headway.storage.card import CardFacts, DataFile, Score
-from headway.tasks.base import Loaded, OpenOptions, Predictor, Setup, pairs_of
+from headway.tasks.base import Loaded, OpenOptions, Predictor, Setup, TraceView, pairs_of
 from headway.tasks.material import Material
+from headway.tasks.translation import drawing
 from headway.tasks.translation.outputs import AnyText, Output
 from headway.tasks.translation.validation_attention import attending
 from headway.text.sampling import Resampler
@@ -39,6 +40,7 @@ from headway.training.task import Stream, Validation
 class Translation:
     """Read a sentence, write a sentence."""
 
+    trace_view: ClassVar[TraceView] = drawing.VIEW
     implies: ClassVar[Mapping[str, Any]] = {}
     section: ClassVar[bool] = True
 

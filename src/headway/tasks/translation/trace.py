@@ -11,7 +11,6 @@ from headway.data.padding import pad_rows
 from headway.errors import UsageError
 from headway.inspection.beam_trace import Checked, Watched
 from headway.inspection.forward_pass import read
-from headway.inspection.panels import Look, panels
 from headway.inspection.tokens import check_prefix, edited, source_ids, told_pieces, told_target
 from headway.inspection.trace_request import LONGEST, Check, TraceRequest, go_on
 from headway.model.hooks import ablate, twin
@@ -20,6 +19,7 @@ from headway.search import Beam, Hypothesis
 from headway.search.base import length_weight
 from headway.search.logits_processors import Prefix
 from headway.tasks.translation.facts import design_of, facts
+from headway.tasks.translation.panels import Look, panels
 from headway.tasks.translation.translator import Manner, Translator
 
 
@@ -36,7 +36,7 @@ def trace_translation(translator: Translator, request: TraceRequest, check: Chec
         look, found = search(model, translator, request, changed, check)
         shown = panels(look)
     return {
-        "kind": "translation",
+        "kind": translator.kind,
         "model": facts(translator, request.model),
         "request": asdict(request),
         "source": {"text": request.q, "pieces": told_pieces(changed, translator.tokenizers.source)},

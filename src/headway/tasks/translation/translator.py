@@ -140,6 +140,7 @@ class Translator(Predictor):
     With models beside it that have the same pieces it writes what they say on average; alignments are its own.
     """
 
+    kind: ClassVar[str] = "translation"
     noun: ClassVar[str] = "translator"
 
     def __init__(

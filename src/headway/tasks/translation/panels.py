@@ -12,7 +12,7 @@ from headway.inspection.figure import inside
 from headway.inspection.forward_pass import Reading
 from headway.inspection.heads import reading_habits, told
 from headway.inspection.logit_lens import lens
-from headway.inspection.trace_request import Check, TraceRequest
+from headway.inspection.trace_request import Check, Panel, TraceRequest
 from headway.model.design import Design
 from headway.model.models import EncoderDecoder
 from headway.storage.byte_tables import pack
@@ -56,16 +56,15 @@ def from_inside(look: Look) -> dict[str, Any]:
     return inside(look.model, look.design, look.reading, look.tokenizers, look.request.position)
 
 
-PANELS: dict[str, Callable[[Look], Any]] = {
+PANELS: dict[Panel, Callable[[Look], Any]] = {
     "attention": attention,
     "heads": heads,
     "beam": beam,
     "lens": logit_lens,
     "inside": from_inside,
 }
-CAUSES: dict[
-    str, Callable[[EncoderDecoder, Reading, Check], dict[str, Any]]
-] = {  # parts of one panel, as they cost much
+# Parts of one panel, since each takes much time.
+CAUSES: dict[Panel, Callable[[EncoderDecoder, Reading, Check], dict[str, Any]]] = {
     "attribution": attribution,
     "occlusion": occlusion,
 }
