@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from rich.console import RenderableType
-from torch import Tensor
+from torch import Tensor, nn
 
 from headway.data.corpus import Data
 from headway.data.files import Files
@@ -125,6 +125,10 @@ class TaskSettings(Protocol):
 
     def prepare(self, setup: Setup) -> Task:
         """Learn or find the pieces, the labels, the encoded corpus, the validation examples."""
+        ...
+
+    def build_like(self, design: Model, shapes: Mapping[str, Sequence[int]]) -> nn.Module:
+        """Return a fresh model of the task whose tensors have these shapes, by their names in the saved weights."""
         ...
 
     def open(self, loaded: Loaded, options: OpenOptions) -> Predictor:

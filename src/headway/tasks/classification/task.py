@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -90,6 +90,10 @@ class Classification:
 
     def prepare(self, setup: Setup) -> ClassificationTask:
         return ClassificationTask(setup, self)
+
+    def build_like(self, design: Model, shapes: Mapping[str, Sequence[int]]) -> TextClassifier:
+        """Return a fresh model whose tensors have these shapes."""
+        return self.build(design, shapes["encoder.embedding.weight"][0], shapes["linear.weight"][0])
 
     def open(self, loaded: Loaded, options: OpenOptions) -> Classifier:
         """Return the predictor of a model folder."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -96,6 +96,12 @@ class LanguageModelling:
                 "set model.memory, or leave them out"
             )
         return LanguageModelTask(setup, self, setup.design)
+
+    def build_like(self, design: Model, shapes: Mapping[str, Sequence[int]]) -> LanguageModel:
+        """Return a fresh model whose tensors have these shapes."""
+        if not isinstance(design, LanguageModelDesign):
+            raise UsageError(f"a language model needs model.kind language_model, not {design.kind}")
+        return design.build(next(shape[0] for name, shape in shapes.items() if name.endswith("embedding.weight")))
 
     def open(self, loaded: Loaded, options: OpenOptions) -> LanguagePredictor:
         """Return the predictor of a model folder."""

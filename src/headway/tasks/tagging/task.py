@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -97,6 +97,12 @@ class Tagging:
 
     def prepare(self, setup: Setup) -> TaggingTask:
         return TaggingTask(setup, self)
+
+    def build_like(self, design: Model, shapes: Mapping[str, Sequence[int]]) -> WordClassifier:
+        """Return a fresh model whose tensors have these shapes."""
+        rows = {name: shape[0] for name, shape in shapes.items()}
+        letters = [rows[name] for name in rows if name.startswith("letters.") and name.endswith("embedding.weight")]
+        return self.build(design, rows["encoder.embedding.weight"], sum(letters), rows["head.linear.weight"])
 
     def open(self, loaded: Loaded, options: OpenOptions) -> Tagger:
         """Return the predictor of a model folder."""

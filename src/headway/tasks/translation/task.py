@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -19,7 +19,7 @@ from headway.data.padding import packs, pad_rows
 from headway.data.quick_check import look
 from headway.errors import UsageError
 from headway.metrics import choose, measure
-from headway.model.design import EncoderDecoderDesign
+from headway.model.design import EncoderDecoderDesign, Model
 from headway.model.losses import chunked
 from headway.model.models import EncoderDecoder
 from headway.model.size import check_range
@@ -69,6 +69,14 @@ class Translation:
         if not isinstance(setup.design, EncoderDecoderDesign):
             raise UsageError(f"translation needs a model that reads and writes, not {setup.design.kind}")
         return TranslationTask(self, setup, Material.of(setup))
+
+    def build_like(self, design: Model, shapes: Mapping[str, Sequence[int]]) -> EncoderDecoder:
+        """Return a fresh model whose tensors have these shapes."""
+        if not isinstance(design, EncoderDecoderDesign):
+            raise UsageError(f"translation needs a model that reads and writes, not {design.kind}")
+        tables = {name: shape[0] for name, shape in shapes.items() if name.endswith("embedding.weight")}
+        shared = next(iter(tables.values()))  # a table that serves both sides is saved once
+        return design.build(*(tables.get(f"{side}_embedding.weight", shared) for side in ("source", "target")))
 
     def open(self, loaded: Loaded, options: OpenOptions) -> Predictor:
         """Return the translator of a model folder."""
