@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,12 +17,14 @@ from typer.testing import CliRunner
 
 from headway.cli import app
 from headway.errors import UsageError
+from headway.inspection.page_files import page_files
 from headway.inspection.trace_request import EVERYTHING, Edit, Head, TooLongError, TraceRequest
 from headway.storage.byte_tables import unpack
 from headway.tasks.classification.classifier import Classifier
 from headway.tasks.language_model.perplexity import remembered, strided
 from headway.tasks.language_model.predictor import LanguagePredictor
 from headway.tasks.predictors import open_model
+from headway.tasks.run import TASKS
 from headway.tasks.tagging.tagger import Tagger
 from headway.tasks.trace import trace
 from headway.tasks.trace_files import read_trace
@@ -269,3 +272,26 @@ def with_models(check: Callable[[Local], Coroutine[Any, Any, None]], folders: di
             await check(server)
 
     asyncio.run(run())
+
+
+# ---------------------------------------------------------------- one list of panels, one view for each task
+
+
+def test_the_page_lists_no_task_and_asks_for_known_panels() -> None:
+    files = {name: data.decode() for name, data in page_files().items()}
+    scripts = [text for name, text in files.items() if name.endswith(".js")]
+    named = {
+        panel
+        for text in scripts
+        for found in re.findall(r"parts: \[(.*?)\]", text)
+        for panel in re.findall(r'"(\w+)"', found)
+    }
+    assert named == set(EVERYTHING)
+    assert files["index.html"].count("views.js") == 1
+    for kind in TASKS:
+        assert f'TASKS.set("{kind}"' in files["views.js"]
+
+
+def test_the_documentation_describes_every_panel() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "look.md").read_text(encoding="utf-8")
+    assert [panel for panel in EVERYTHING if f"| {panel} |" not in text] == []
