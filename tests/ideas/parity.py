@@ -14,7 +14,7 @@ from rich.text import Text as Line
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headway.data.bucketing import Lengths, Shape
+from headway.data.bucketing import Lengths
 from headway.data.corpus import Data
 from headway.data.examples import ExampleBatches
 from headway.data.files import Files
@@ -25,7 +25,7 @@ from headway.inspection.trace_request import Check, TraceRequest, go_on
 from headway.metrics import Score, Scores
 from headway.metrics.evaluation import Evaluation
 from headway.model.classifiers import TextClassifier
-from headway.model.design import Model, TextEncoderDesign
+from headway.model.design import TextEncoderDesign
 from headway.model.heads.pooling import Mean
 from headway.storage.card import CardFacts
 from headway.storage.checked_weights import filled
@@ -75,12 +75,12 @@ class Parity:
     def prepare(self, setup: Setup) -> ParityTask:
         return ParityTask(self, setup)
 
-    def build(self, design: Model, size: int) -> TextClassifier:
+    def build(self, design: Any, size: int) -> TextClassifier:
         if not isinstance(design, TextEncoderDesign):
             raise UsageError("parity needs an encoder")
         return TextClassifier(design.build(size), Mean().build(design.width), design.width, 2, design.dropout)
 
-    def build_like(self, design: Model, shapes: Mapping[str, Sequence[int]]) -> nn.Module:
+    def build_like(self, design: Any, shapes: Mapping[str, Sequence[int]]) -> nn.Module:
         return self.build(design, shapes["encoder.embedding.weight"][0])
 
     def open(self, loaded: Loaded, options: OpenOptions) -> Predictor:
@@ -131,7 +131,7 @@ class ParityTask:
         lengths, batch = Lengths(self.pieces.lengths, ones), self.setup.training.batch
         return ExampleBatches(lengths, ones, self.fill, batch, self.setup.seed, (rank, world))
 
-    def fill(self, rows: np.ndarray, shape: Shape) -> tuple[Tensor, ...]:
+    def fill(self, rows: np.ndarray, shape: Any) -> tuple[Tensor, ...]:
         pieces = pad(take(self.pieces, rows), shape.rows, shape.source)
         pieces[len(rows) :, 0] = EOS
         wanted = np.pad(self.wanted[rows], (0, shape.rows - len(rows)))

@@ -1,4 +1,4 @@
-"""What an idea costs: one file, or one folder for a task, and one word where its family is listed."""
+"""A new task costs one folder and one word where the tasks are listed."""
 
 from __future__ import annotations
 
