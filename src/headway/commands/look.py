@@ -151,7 +151,7 @@ def show_embeddings(folder: Path, words: str, tsne: bool, out: Out) -> None:
     translator = Translator.load(folder, "cpu", "torch")
     found = neighbourhood(translator.tokenizers.source, translator.model.source_embedding, named, tsne)
     out.write(
-        json=lambda path: replace_text(path, json.dumps(found.told(), ensure_ascii=False) + "\n"),
+        json=lambda path: replace_text(path, json.dumps(found.to_dict(), ensure_ascii=False) + "\n"),
         html=lambda path: replace_text(path, words_page(found, model)),
         png=lambda path: words_picture(found, path, model),
         otherwise=lambda: words_table(found),

@@ -30,8 +30,8 @@ def colour(probability: float) -> str:
     return next(name for least, name in BANDS if probability >= least)
 
 
-def written(pieces: list[dict[str, Any]]) -> Text:
-    """Pieces in the colours of their probabilities; an end inside a text is an end of a line."""
+def colour_pieces(pieces: list[dict[str, Any]]) -> Text:
+    """Return pieces in the colours of their probabilities; an end inside a text is an end of a line."""
     output = Text()
     for number, piece in enumerate(pieces, 1):
         gap = " " if piece["text"].startswith(SPACE_MARK) and len(output) else ""
@@ -58,7 +58,7 @@ def pieces_table(trace: dict[str, Any]) -> Table:
 
 
 def baseline(before: dict[str, Any], target: dict[str, Any]) -> Text:
-    """What changed, in log-probabilities: of the old output before and now."""
+    """Return what changed, in log-probabilities of the old output before and now."""
     same = "the same output" if before["text"] == target["text"] else f"{len(before['changed'])} pieces are new"
     told = (
         [same]
@@ -69,7 +69,7 @@ def baseline(before: dict[str, Any], target: dict[str, Any]) -> Text:
 
 
 def matrix(found: Matrix, title: str) -> RenderableType:
-    """Words of the output down, words of the source across, shaded by weight. Columns are numbered below."""
+    """Return a table of shaded weights: who looks down, who is looked at across. Columns are numbered below."""
     rows = [harmless(row) for row in found.rows]
     wide = max(map(cell_len, rows))
     shown = min(len(found.columns), MOST_COLUMNS)

@@ -32,7 +32,7 @@ class Neighbourhood:
     nearest: list[list[tuple[str, float]]]
     method: str  # of the map
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         rows = zip(self.words, self.places.tolist(), self.nearest, strict=True)
         return {
             "version": 1,

@@ -50,10 +50,10 @@ def read_trace(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError):
         raise UsageError(f"{path}: not a trace, or several; give one, as headway look --json writes it") from None
-    return checked(found, str(path))
+    return check_trace(found, str(path))
 
 
-def checked(found: Any, where: str) -> dict[str, Any]:
+def check_trace(found: Any, where: str) -> dict[str, Any]:
     if not isinstance(found, dict) or "version" not in found:
         raise UsageError(f"{where}: not a trace; give a file of headway look --json")
     if found["version"] != VERSION:

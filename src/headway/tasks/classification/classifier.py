@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from headway.data.labelled import Document, Form, read
 from headway.data.padding import packs, pad_rows
 from headway.errors import UsageError
-from headway.inspection.single_stack import Single
+from headway.inspection.single_stack import SingleStack
 from headway.inspection.trace_request import Check, TraceRequest, go_on
 from headway.metrics.classes import class_scores, confusion, f1_by_label
 from headway.metrics.evaluation import Evaluation, Tally
@@ -137,7 +137,7 @@ class Classifier(Predictor):
 
     @property
     def answers(self) -> Classes:
-        """What classifiers that decide together have in common."""
+        """Return what classifiers that decide together must have in common."""
         return replace(self.classes, labels=tuple(sorted(self.classes.labels)))
 
     def combine(self, others: Sequence[tuple[Path, Predictor]]) -> Predictor:
@@ -148,7 +148,7 @@ class Classifier(Predictor):
         return Classifiers([self, *members])
 
     def facts(self, folder: Path) -> dict[str, Any]:
-        stack = Single(self.model, "encoder", "encoder.stack").server_facts(len(self.tokenizer))
+        stack = SingleStack(self.model, "encoder", "encoder.stack").server_facts(len(self.tokenizer))
         return {"task": self.kind, "labels": list(self.classes.labels), **stack}
 
     def trace(self, request: TraceRequest, check: Check = go_on) -> dict[str, Any]:
@@ -186,9 +186,9 @@ class Classifier(Predictor):
     def classify(self, texts: Sequence[str]) -> list[Classified]:
         chances = self.chances(texts)
         chosen = self.classes.decision.choose(chances, self.threshold)
-        return [self.made(*row) for row in zip(texts, chances, chosen, strict=True)]
+        return [self.build_prediction(*row) for row in zip(texts, chances, chosen, strict=True)]
 
-    def made(self, text: str, chances: np.ndarray, chosen: np.ndarray) -> Classified:
+    def build_prediction(self, text: str, chances: np.ndarray, chosen: np.ndarray) -> Classified:
         labels = self.classes.labels
         order = np.argsort(-chances, kind="stable")
         said = tuple(labels[i] for i in order if chosen[i]) if text.strip() else ()

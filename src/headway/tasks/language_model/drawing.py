@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from headway.inspection.console import changes_and_attention, pieces_table, probability_key, written
+from headway.inspection.console import changes_and_attention, colour_pieces, pieces_table, probability_key
 from headway.inspection.plots import draw_probabilities, draw_sections
 from headway.tasks.base import TraceView
 
@@ -18,7 +18,7 @@ def draw(trace: dict[str, Any], layer: int = -1, head: int | None = None) -> Ren
     target, memory = trace["target"], trace["memory"]
     read = f"with a memory of {memory['length']} pieces" if memory["length"] else f"in windows of {memory['segment']}"
     told = f"log-probability {target['logp']:.3f}, {-target['score']:.3f} nats a piece; read {read}"
-    parts: list[RenderableType] = [written(target["pieces"]), probability_key(), Text(told, style="dim"), Text()]
+    parts: list[RenderableType] = [colour_pieces(target["pieces"]), probability_key(), Text(told, style="dim"), Text()]
     return Group(*parts, pieces_table(trace), *changes_and_attention(trace, layer, head))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from headway.data.documents import Amounts, Reading
 from headway.errors import UsageError
-from headway.inspection.single_stack import Single
+from headway.inspection.single_stack import SingleStack
 from headway.inspection.trace_request import Check, TraceRequest, go_on
 from headway.metrics import Score, Scores
 from headway.metrics.evaluation import Evaluation, Tally
@@ -51,12 +51,12 @@ class LanguagePredictor(Predictor):
         return replace(self, manner=Manner(**options))
 
     def facts(self, folder: Path) -> dict[str, Any]:
-        return {"task": self.kind} | Single(self.model, "decoder", "stack").server_facts(len(self.tokenizer))
+        return {"task": self.kind} | SingleStack(self.model, "decoder", "stack").server_facts(len(self.tokenizer))
 
     def trace(self, request: TraceRequest, check: Check = go_on) -> dict[str, Any]:
-        from headway.tasks.language_model.trace import trace_foresight  # which needs this module
+        from headway.tasks.language_model.trace import trace_language_model  # which needs this module
 
-        return trace_foresight(self, request)
+        return trace_language_model(self, request)
 
     # ------------------------------------------------------------ text
 

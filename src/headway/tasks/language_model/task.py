@@ -21,7 +21,7 @@ from headway.data.formats import open_bytes
 from headway.data.segments import InOrder, Shuffled, Size
 from headway.data.tokens import Tokens, build_tokens, open_tokens
 from headway.errors import UsageError
-from headway.model.design import LanguageModelDesign
+from headway.model.design import LanguageModelDesign, Model
 from headway.model.models import LanguageModel
 from headway.model.size import check_range, check_share
 from headway.storage.card import CardFacts, DataFile, Score

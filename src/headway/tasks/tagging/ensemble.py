@@ -41,7 +41,7 @@ class Taggers(Tagger):
             chances = marginals(scores, real, chain).gather(-1, best[..., None])[..., 0]
             for i, row, chance in zip(pack, best.tolist(), chances.tolist(), strict=True):
                 labels[i], sure[i] = row[: len(given[i])], chance[: len(given[i])]
-        return self.told(given, labels, sure)
+        return self.build_predictions(given, labels, sure)
 
     def scores(self, given: Sequence[Sequence[str]]) -> list[Float[Tensor, "w v"]]:
         found = [[scores[:, order] for scores in one.scores(given)] for one, order in self.members]

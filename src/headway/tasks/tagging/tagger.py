@@ -20,7 +20,7 @@ from headway.data.padding import packs, pad_rows
 from headway.data.schemes import SCHEMES, Scheme
 from headway.data.tagged import Layout, Sentence, read, sentences
 from headway.errors import UsageError
-from headway.inspection.single_stack import Single
+from headway.inspection.single_stack import SingleStack
 from headway.inspection.trace_request import Check, TraceRequest, go_on
 from headway.metrics.evaluation import Evaluation, Tally
 from headway.metrics.spans import count_spans, tag_scores
@@ -111,7 +111,7 @@ class Tagger(Predictor):
 
     @property
     def answers(self) -> Labelling:
-        """What taggers that decide together have in common."""
+        """Return what taggers that decide together must have in common."""
         return replace(self.labelling, labels=tuple(sorted(self.labelling.labels)))
 
     def combine(self, others: Sequence[tuple[Path, Predictor]]) -> Predictor:
@@ -122,7 +122,7 @@ class Tagger(Predictor):
         return Taggers([self, *members])
 
     def facts(self, folder: Path) -> dict[str, Any]:
-        stack = Single(self.model, "encoder", "encoder.stack").server_facts(len(self.reader.pieces.text))
+        stack = SingleStack(self.model, "encoder", "encoder.stack").server_facts(len(self.reader.pieces.text))
         return {"task": self.kind, "labels": list(self.labelling.labels), **stack}
 
     def trace(self, request: TraceRequest, check: Check = go_on) -> dict[str, Any]:
@@ -159,18 +159,18 @@ class Tagger(Predictor):
             chances = self.model.head.probabilities(scores, real, self.chain).gather(-1, best[..., None])[..., 0]
             for one, row, chance in zip(stretches, best.tolist(), chances.tolist(), strict=True):
                 labels[one.sentence][one.place], sure[one.sentence][one.place] = row[one.here], chance[one.here]
-        return self.told(given, labels, sure)
+        return self.build_predictions(given, labels, sure)
 
     @torch.inference_mode()
     def scores(self, given: Sequence[Sequence[str]]) -> list[Float[Tensor, "w v"]]:
-        """Of each label for each word, neighbours aside."""
+        """Return the score of each label for each word, neighbours aside."""
         found = [torch.zeros(len(words), len(self.labelling.labels), device=self.device) for words in given]
         for stretches, tensors in self.batches(self.reader.stretches(given)):
             for one, rows in zip(stretches, self.model(*tensors), strict=True):
                 found[one.sentence][one.place] = rows[one.here]
         return found
 
-    def told(
+    def build_predictions(
         self, given: Sequence[Sequence[str]], labels: Sequence[Sequence[int]], sure: Sequence[Sequence[float]]
     ) -> list[Tagged]:
         names, repair = self.labelling.labels, self.labelling.scheme.repair

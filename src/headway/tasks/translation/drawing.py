@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.errors import UsageError
-from headway.inspection.console import baseline, matrix, pieces_table, plain, probability_key, written
+from headway.inspection.console import baseline, colour_pieces, matrix, pieces_table, plain, probability_key
 from headway.inspection.plots import ACROSS, draw_probabilities, draw_small, title
 from headway.inspection.words import Matrix, word_alignment
 from headway.inspection.words import plain as shown
@@ -47,7 +47,7 @@ def draw(trace: dict[str, Any], layer: int = -1, head: int | None = None) -> Ren
 def sentence(trace: dict[str, Any]) -> Text:
     """Source and output; each piece of the output has the colour of its probability."""
     source = Text(harmless(trace["source"]["text"]), style="dim")
-    return Text("\n").join([source, written(trace["target"]["pieces"]), probability_key()])
+    return Text("\n").join([source, colour_pieces(trace["target"]["pieces"]), probability_key()])
 
 
 def alternatives(trace: dict[str, Any]) -> Table:
