@@ -69,7 +69,7 @@ ROOMS = {  # from the bottom to the top: a module may import from its own room a
     ),
     "inspection": Room(
         "looking inside a model: attention, stages, attribution",
-        ("panels.py", "forward_pass.py", "attribution.py"),
+        ("trace_request.py", "forward_pass.py", "attribution.py"),
     ),
     "tasks": Room(
         "one folder a task: settings, data, objective, predictor, trace",

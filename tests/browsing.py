@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.resources import files
 from typing import Any
 from urllib.parse import unquote
 
 import torch
 
 from headway.errors import UsageError
+from headway.inspection.page_files import page_files
 from headway.inspection.trace_request import EVERYTHING, Edit, Head, TraceRequest
 from headway.serve.middleware import SAFE
 from headway.storage.byte_tables import pack
@@ -167,7 +167,7 @@ class Handler(BaseHTTPRequestHandler):
         path = unquote(self.path)
         if path == "/" or path.startswith("/page/"):
             name = path.removeprefix("/page/").lstrip("/") or "index.html"
-            self.send(200, KINDS[name.rpartition(".")[2]], (files("headway") / "serve" / "page" / name).read_bytes())
+            self.send(200, KINDS[name.rpartition(".")[2]], page_files()[name])
             return
         try:
             self.send(200, "application/json", json.dumps(self.backend.answer(path, body)).encode())

@@ -132,5 +132,5 @@ def test_another_task_or_other_labels_are_refused(folders: dict[str, list[Path]]
 
 def test_language_models_are_refused(tmp_path: Path) -> None:
     folder = toy_folders(tmp_path, ["writer"])["writer"]
-    with pytest.raises(UsageError, match="--with is for translators, taggers and classifiers; this is a language"):
+    with pytest.raises(UsageError, match="--with cannot combine a language model"):
         open_together(folder, [folder], "cpu")

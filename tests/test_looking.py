@@ -28,7 +28,7 @@ from headway.model.residuals import DeepNorm, Pre, ReZero, Sandwich
 from headway.search import score_texts
 from headway.storage.byte_tables import unpack
 from headway.tasks.trace import trace
-from headway.tasks.translation.trace import differing
+from headway.tasks.translation.trace import changed_places
 from headway.tasks.translation.translator import Translator
 from headway.text.vocabulary import BOS, EOS
 from looked import SENTENCE, made
@@ -157,8 +157,8 @@ def test_edits_replace_and_drop(translator: Translator) -> None:
 
 
 def test_what_differs_is_found_though_it_moved() -> None:
-    assert differing([5, 6, 7, 3], [5, 9, 6, 7, 3]) == [1]
-    assert differing([5, 6, 3], [5, 6, 3]) == []
+    assert changed_places([5, 6, 7, 3], [5, 9, 6, 7, 3]) == [1]
+    assert changed_places([5, 6, 3], [5, 6, 3]) == []
 
 
 def test_a_trace_leaves_no_trace_in_other_threads(translator: Translator) -> None:

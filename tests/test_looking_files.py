@@ -18,13 +18,12 @@ from typer.testing import CliRunner
 from headway.commands.look import look
 from headway.commands.translate import translate
 from headway.errors import UsageError
-from headway.inspection.console import drawn
 from headway.inspection.embeddings import neighbourhood, principal_map, spell, tsne_map
-from headway.inspection.trace_files import read_trace, save_trace
 from headway.inspection.trace_page import document
 from headway.inspection.trace_request import EVERYTHING, TraceRequest
 from headway.inspection.words import word_alignment
 from headway.tasks.trace import trace
+from headway.tasks.trace_files import draw, read_trace, save_trace
 from headway.tasks.translation.result import Translation
 from headway.tasks.translation.translator import Translator
 from headway.text.tokenizer import Words
@@ -150,7 +149,7 @@ def test_word_alignment_keeps_the_weights(found: dict[str, Any]) -> None:
 def test_a_terminal_shows_pieces_alternatives_alignment_and_beam(found: dict[str, Any]) -> None:
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     with console.file:
-        console.print(drawn(found | {"source": found["source"] | {"text": "a \x1b[31mred\x07 one"}}))
+        console.print(draw(found | {"source": found["source"] | {"text": "a \x1b[31mred\x07 one"}}))
         said = console.export_text()
     assert "\x1b" not in said.replace("\x1b[", "") and "a  [31mred  one" in said
     for words in ("probability", "Where it looked", "Beam of 4", found["alternatives"][1]["text"].strip()[:5]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,21 +13,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from headway.serve.model_info import ONE_ENGINE
 from typer.testing import CliRunner
 
 from headway.cli import app
 from headway.errors import UsageError
-from headway.inspection.trace_files import KINDS, read_trace
+from headway.inspection.page_files import page_files
 from headway.inspection.trace_request import EVERYTHING, Edit, Head, TooLongError, TraceRequest
-from headway.serve.model_info import ONE_ENGINE
 from headway.storage.byte_tables import unpack
 from headway.tasks.classification.classifier import Classifier
-from headway.tasks.drawing import DRAWINGS
 from headway.tasks.language_model.perplexity import remembered, strided
 from headway.tasks.language_model.predictor import LanguagePredictor
 from headway.tasks.predictors import open_model
+from headway.tasks.run import TASKS
 from headway.tasks.tagging.tagger import Tagger
 from headway.tasks.trace import trace
+from headway.tasks.trace_files import read_trace
 from headway.text.vocabulary import BOS, EOS
 from serving import DeskWorker, Local, ask, local
 from trades import TEXTS, toy_folders
@@ -205,11 +207,7 @@ def test_every_task_is_drawn_saved_and_drawn_again(folders: dict[str, Path], tmp
 def test_only_translations_have_a_beginning_and_a_language(folders: dict[str, Path]) -> None:
     for option in (("--prefix", "a"), ("--to", "de")):
         result = CliRunner().invoke(app, ["look", str(folders["tagger"]), "a dog", *option])
-        assert isinstance(result.exception, UsageError) and "for translations" in str(result.exception)
-
-
-def test_what_can_be_read_can_be_drawn() -> None:
-    assert DRAWINGS.keys() == KINDS.keys()
+        assert isinstance(result.exception, UsageError) and "translation" in str(result.exception)
 
 
 # ---------------------------------------------------------------- served
@@ -276,3 +274,26 @@ def with_models(check: Callable[[Local], Coroutine[Any, Any, None]], folders: di
             await check(server)
 
     asyncio.run(run())
+
+
+# ---------------------------------------------------------------- one list of panels, one view for each task
+
+
+def test_the_page_lists_no_task_and_asks_for_known_panels() -> None:
+    files = {name: data.decode() for name, data in page_files().items()}
+    scripts = [text for name, text in files.items() if name.endswith(".js")]
+    named = {
+        panel
+        for text in scripts
+        for found in re.findall(r"parts: \[(.*?)\]", text)
+        for panel in re.findall(r'"(\w+)"', found)
+    }
+    assert named == set(EVERYTHING)
+    assert files["index.html"].count("views.js") == 1
+    for kind in TASKS:
+        assert f'TASKS.set("{kind}"' in files["views.js"]
+
+
+def test_the_documentation_describes_every_panel() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "look.md").read_text(encoding="utf-8")
+    assert [panel for panel in EVERYTHING if f"| {panel} |" not in text] == []

@@ -39,7 +39,10 @@ def describe(
     table, folder = table_of(what, set_ or [])
     design = design_of(table, what)
     with torch.device("meta"):  # shapes without memory: any size is described at once
-        model = labelling(table, folder, design) or build(design, sizes_of(table, folder, vocabulary))
+        if folder is not None and vocabulary is None and (folder / WEIGHTS).exists():
+            model = trained_model(table, folder, design)
+        else:
+            model = build(design, sizes_of(table, vocabulary))
     console.print(counts_table(count_parts(model)), figure(design, model), "", module_tree(model), sep="\n")
 
 
@@ -78,20 +81,12 @@ def is_run(table: dict[str, Any]) -> bool:
     return bool(table.keys() & {"model", "data", "text", "training"})
 
 
-def sizes_of(table: dict[str, Any], folder: Path | None, given: int | None) -> list[int]:
-    """Pieces of the source and the target: from the weights, from the option, from the run's own text."""
+def sizes_of(table: dict[str, Any], given: int | None) -> list[int]:
+    """Return the vocabulary sizes of the source and the target: from the option, else from the run's own text."""
     if given is not None:
         return [given, given]
-    if folder is not None and (folder / WEIGHTS).exists():
-        return sizes_in(folder / WEIGHTS)
     texts = table.get("text", {}), table.get("target_text", table.get("text", {}))
     return [text.get("size", PIECES) for text in texts]
-
-
-def sizes_in(weights: Path) -> list[int]:
-    sizes = {name: shape[0] for name, shape in shapes_in(weights).items() if name.endswith("embedding.weight")}
-    either = sizes.get("encoder.embedding.weight") or next(iter(sizes.values()), PIECES)
-    return [sizes.get(f"{side}_embedding.weight", either) for side in ("source", "target")]
 
 
 def shapes_in(weights: Path) -> dict[str, list[int]]:
@@ -104,22 +99,18 @@ def shapes_in(weights: Path) -> dict[str, list[int]]:
         raise UsageError(f"{weights} is not a sound safetensors file: {error}") from None
 
 
-def labelling(table: dict[str, Any], folder: Path | None, design: Any) -> Any:
-    """A trained tagger or classifier with its head; how many labels there are only a trained one knows."""
-    from headway.tasks.classification.task import Classification
+def trained_model(table: dict[str, Any], folder: Path, design: Any) -> Any:
+    """Return the model of a folder: its vocabulary and its labels are as many as in the weights."""
     from headway.tasks.run import Run
-    from headway.tasks.tagging.task import Tagging
 
-    task = config.from_dict(Run, table).task if "task" in table else None
-    if folder is None or not isinstance(task, Tagging | Classification) or not (folder / WEIGHTS).exists():
-        return None
-    shapes = shapes_in(folder / WEIGHTS)
-    rows = {name: shape[0] for name, shape in shapes.items()}
-    pieces, labels = rows["encoder.embedding.weight"], rows.get("head.linear.weight") or rows["linear.weight"]
-    if isinstance(task, Classification):
-        return task.build(design, pieces, labels)
-    letters = [rows[name] for name in rows if name.startswith("letters.") and name.endswith("embedding.weight")]
-    return task.build(design, pieces, sum(letters), labels)
+    weights = folder / WEIGHTS
+    task = config.from_dict(Run, {"task": table["task"]} if "task" in table else {}).task
+    try:
+        return task.build_like(design, shapes_in(weights))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    except (LookupError, StopIteration):
+        raise UsageError(f"{weights}: these are not the weights of a model for {task.kind}") from None
 
 
 def build(design: Any, sizes: list[int]) -> Any:

@@ -125,11 +125,11 @@ def measure_files(
 ) -> None:
     """Of any task: what a model, or several together, say of files like those they were trained on."""
     from headway.reports.task_reports import confusion_picture, measured_page, print_measured
-    from headway.tasks.predictors import into, open_together
+    from headway.tasks.predictors import open_together
 
     first, *beside = models
     name, opened = " + ".join(map(str, models)), open_together(first, beside, device)
-    found = (into(opened, first, to) if to else opened).evaluate(files)
+    found = (opened.with_options(to=to) if to else opened).evaluate(files)
     found = replace(found, scores=only(found.scores, metrics, name))
     if outlets.picture is not None:
         confusion_picture(found, outlets.picture)

@@ -42,7 +42,7 @@ def heads(
     with shown(count, 0, "silencing") as progress:
         found = survey(translator.model, pairs, measures(pairs, bleu), progress)
     if json_ is not None:
-        replace_text(json_, json.dumps(found.told(), indent=1) + "\n")
+        replace_text(json_, json.dumps(found.to_dict(), indent=1) + "\n")
         print(f"wrote {json_}", file=sys.stderr)
     if png is not None:
         heads_picture(found, png)

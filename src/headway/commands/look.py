@@ -14,15 +14,13 @@ import typer
 from rich.console import Console, RenderableType
 
 from headway.errors import UsageError
-from headway.inspection.trace_request import EVERYTHING, Edit, Head, TraceRequest
+from headway.inspection.trace_request import EVERYTHING, Edit, Head, Panel, TraceRequest
 from headway.storage.files import replace_text
 
 if TYPE_CHECKING:  # heavy: imported where it is used
-    from headway.tasks.base import Predictor
+    from headway.tasks.base import TraceView
 
 Option = typer.Option
-FIGURE = ("attention", "beam", "heads", "occlusion")
-TERMINAL = ("attention", "occlusion")
 
 
 @dataclass(frozen=True)
@@ -70,16 +68,14 @@ def look(
         show_embeddings(model_of(folder), words, tsne, out)
         return
     folder, sentence = told_apart(folder, sentence)
-    from headway.inspection.trace_files import read_trace
+    from headway.tasks.trace_files import read_trace
 
     if sentence.endswith(".json"):
         found = read_trace(Path(sentence))
     else:
-        wanted = EVERYTHING if html or json_ else FIGURE if png or beam else TERMINAL
-        changes = {"ablate": ablate or [], "edit": edit or [], "prefix": prefix, "target": to}
-        found = make(
-            model_of(folder), sentence, device, {**changes, "include": wanted, "beam_size": beam_size, "alpha": alpha}
-        )
+        asked = {"ablate": ablate or [], "edit": edit or [], "prefix": prefix, "target": to}
+        asked |= {"beam_size": beam_size, "alpha": alpha}
+        found = make(model_of(folder), sentence, device, asked, lambda view: panels(view, out, beam))
     write(found, out, (layer, head))
 
 
@@ -100,29 +96,29 @@ def model_of(folder: str) -> Path:
     return chosen([Path(folder)] if folder else [])[0]
 
 
-def make(folder: Path, sentence: str, device: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """Let the model work, and trace it."""
-    from headway.tasks.predictors import open_model, translating
+def panels(view: TraceView, out: Out, beam: bool) -> tuple[Panel, ...]:
+    """Return the panels of which the output shows something; the others would take time for nothing."""
+    if out.html or out.json:
+        return EVERYTHING
+    return view.picture_panels if out.png or beam else view.terminal_panels
+
+
+def make(
+    folder: Path, sentence: str, device: str, asked: dict[str, Any], include: Callable[[TraceView], tuple[Panel, ...]]
+) -> dict[str, Any]:
+    """Open the model, and return a trace of the sentence."""
+    from headway.tasks.base import OpenOptions
+    from headway.tasks.predictors import open_model
+    from headway.tasks.run import TASKS
     from headway.tasks.trace import trace
 
     asked["ablate"] = tuple(Head.parse(name) for name in asked["ablate"])
     asked["edit"] = tuple(parse_edit(text) for text in asked["edit"])
     prefix = asked.pop("prefix")
     request = TraceRequest(sentence, model=folder.resolve().name, **asked)  # a wrong one is told before loading
-    model = open_model(folder, device, translating("torch"))
-    return trace(model, directed(model, request, prefix))
-
-
-def directed(model: Predictor, request: TraceRequest, prefix: str) -> TraceRequest:
-    """How the output begins, and its language: only translations have these."""
-    from headway.tasks.predictors import TranslatorPredictor
-
-    if not isinstance(model, TranslatorPredictor):
-        if prefix or request.target:
-            raise UsageError("--prefix and --to are for translations; this model makes none")
-        return request
-    model.translator.tag(request.target)  # a language that it does not know is told before the work
-    return replace(request, prefix=tuple(model.translator.tokenizers.target.encode(prefix)) if prefix else ())
+    model = open_model(folder, device, OpenOptions(engine="torch"))
+    wanted = include(TASKS[model.kind].trace_view)
+    return trace(model, replace(request, prefix=model.prefix_ids(prefix), include=wanted))
 
 
 def parse_edit(text: str) -> Edit:
@@ -134,15 +130,14 @@ def parse_edit(text: str) -> Edit:
 
 def write(found: dict[str, Any], out: Out, reading: tuple[int, int | None]) -> None:
     """Files where they were asked for, else the terminal."""
-    from headway.inspection.trace_files import save_trace
     from headway.inspection.trace_page import document
-    from headway.tasks.drawing import drawn, pictured
+    from headway.tasks.trace_files import draw, draw_picture, save_trace
 
     out.write(
         json=lambda path: save_trace(found, path),
         html=lambda path: replace_text(path, document(found)),
-        png=lambda path: pictured(found, path, *reading),
-        otherwise=lambda: drawn(found, *reading),
+        png=lambda path: draw_picture(found, path, *reading),
+        otherwise=lambda: draw(found, *reading),
     )
 
 
@@ -156,7 +151,7 @@ def show_embeddings(folder: Path, words: str, tsne: bool, out: Out) -> None:
     translator = Translator.load(folder, "cpu", "torch")
     found = neighbourhood(translator.tokenizers.source, translator.model.source_embedding, named, tsne)
     out.write(
-        json=lambda path: replace_text(path, json.dumps(found.told(), ensure_ascii=False) + "\n"),
+        json=lambda path: replace_text(path, json.dumps(found.to_dict(), ensure_ascii=False) + "\n"),
         html=lambda path: replace_text(path, words_page(found, model)),
         png=lambda path: words_picture(found, path, model),
         otherwise=lambda: words_table(found),

@@ -17,7 +17,6 @@ from headway.errors import UsageError
 
 if TYPE_CHECKING:  # heavy: imported where they are used
     from headway.tasks.base import Prediction, Predictor
-    from headway.tasks.language_model.predictor import LanguagePredictor
 
 Option = typer.Option
 COLUMNS = (".conll", ".conllu", ".bio", ".bmes", ".bioes", ".iob", ".iob2")  # names of files with a word on each line
@@ -48,7 +47,7 @@ def predict(
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
     """Tag, classify, translate or go on with text, by what the model was trained for; in order."""
-    from headway.tasks.predictors import into, open_together
+    from headway.tasks.predictors import open_together
     from headway.tasks.translation.file_translation import Files, created, secure
     from headway.tasks.translation.file_translation import write as write_row
 
@@ -57,12 +56,12 @@ def predict(
     files = Files(input_, output, resume=False)
     model = open_together(folder, beside or (), device)
     asked = {"longest": longest, "temperature": temperature, "top_p": top_p, "top_k": top_k, "beam": beam, "seed": seed}
-    manner = {name: value for name, value in asked.items() if value is not None}
+    options = {name: value for name, value in {**asked, "to": to or None}.items() if value is not None}
+    check_drawing(options)
+    model = model.with_options(**options) if options else model
     if prompt is not None:
-        tell(writer(model, folder, manner), prompt)
+        tell(model, prompt)
         return
-    model = writer(model, folder, manner) if manner else model
-    model = into(model, folder, to) if to else model
     found = model.predict(files.lines(), columns=layout == "columns" or (layout == "auto" and holds_columns(input_)))
     texts = (json.dumps(one.to_dict(), ensure_ascii=False) if json_lines else one.text for one in telling_cuts(found))
     with ExitStack() as stack:
@@ -91,20 +90,13 @@ def telling_cuts(found: Iterator[Prediction]) -> Iterator[Prediction]:
         print(f"note: {count:,} texts are longer than the model reads, and were cut", file=sys.stderr)
 
 
-def writer(model: Predictor, folder: Path, manner: dict[str, Any]) -> LanguagePredictor:
-    """A language model that writes as it was asked to."""
-    from headway.tasks.language_model.generation import Manner
-    from headway.tasks.language_model.predictor import LanguagePredictor
-
-    if not isinstance(model, LanguagePredictor):
-        raise UsageError(f"{folder}: --prompt and its companions are for language models; this is none")
-    drawn = typed({name: name in manner for name in ("temperature", "top_p", "top_k", "seed")})
-    if manner.get("beam", 1) > 1 and drawn:
+def check_drawing(options: dict[str, Any]) -> None:
+    drawn = typed({name: name in options for name in ("temperature", "top_p", "top_k", "seed")})
+    if options.get("beam", 1) > 1 and drawn:
         raise UsageError(f"--beam and {drawn}: a beam searches, the others draw; give one or the other")
-    return model.in_manner(Manner(**manner))
 
 
-def tell(model: LanguagePredictor, prompt: str) -> None:
+def tell(model: Predictor, prompt: str) -> None:
     """The prompt and what follows, as it is written."""
     from headway.training.console import fit_for
 

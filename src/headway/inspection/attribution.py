@@ -60,7 +60,10 @@ def attribution(model: EncoderDecoder, reading: Reading, check: Check = go_on) -
     shares = vectors.new_tensor([0.0, *weights / 2, 0.0])
     integrated = torch.einsum("p,tpsd,sd->ts", shares, slopes, (vectors - unknown)[0])
     sums = {"expected": float((logp[-1] - logp[0]).sum()), "found": float(integrated.sum())}
-    return {"gradient": told((slopes[:, -1] * vectors).sum(dim=-1)), "integrated": told(integrated) | {"check": sums}}
+    return {
+        "gradient": describe_scores((slopes[:, -1] * vectors).sum(dim=-1)),
+        "integrated": describe_scores(integrated) | {"check": sums},
+    }
 
 
 @torch.enable_grad()
@@ -97,8 +100,8 @@ def occlusion(model: EncoderDecoder, reading: Reading, check: Check = go_on) -> 
     for rows in without.split(ROWS):
         check()
         scored.append(score(model, rows, reading.target.expand(len(rows), -1)))
-    return {"occlusion": told((reading.chosen - torch.cat(scored)).T)}
+    return {"occlusion": describe_scores((reading.chosen - torch.cat(scored)).T)}
 
 
-def told(table: Float[Tensor, "t s"]) -> dict[str, Any]:
+def describe_scores(table: Float[Tensor, "t s"]) -> dict[str, Any]:
     return {"shape": list(table.shape), "data": [round(value, 6) for value in table.flatten().tolist()], "check": None}

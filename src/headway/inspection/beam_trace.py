@@ -15,12 +15,12 @@ from headway.model.hooks import attention_layers, exchange, last_cross, watch
 from headway.model.models import EncoderDecoder
 from headway.search import Beam, Hypothesis
 from headway.search.beam_record import Choice, Record
-from headway.search.logits_processors import LogitsProcessor, Scores
+from headway.search.logits_processors import GeneratedTokens, LogitsProcessor, Scores
 from headway.storage.byte_tables import encoded, shares
 from headway.text.tokenizer import Tokenizer
 
 
-class Checked:
+class CheckEachStep:
     """A logits processor that changes nothing and calls `check` at every step."""
 
     def __init__(self, check: Check) -> None:
@@ -31,7 +31,7 @@ class Checked:
         return scores
 
 
-class Watched:
+class TracedSearch:
     """A beam over one sentence and its record. With `cross`, also where each row looked when it wrote a piece."""
 
     def __init__(self, model: EncoderDecoder, beam: Beam, logits_processors: Sequence[LogitsProcessor]) -> None:
@@ -51,7 +51,7 @@ class Watched:
     def steps(self) -> list[list[Choice]]:
         return self.record.steps.get(0, [])
 
-    def told(self, tokenizer: Tokenizer) -> dict[str, Any]:
+    def to_dict(self, tokenizer: Tokenizer) -> dict[str, Any]:
         """The whole search as plain data."""
         steps = [[{"text": tokenizer.piece(one["piece"]), **one} for one in step] for step in self.steps]
         cross = [kept_looks(look, step) for look, step in zip(self.looks, self.steps, strict=False)]

@@ -1,9 +1,8 @@
-"""A trace in a terminal."""
+"""Parts of a trace in a terminal that several tasks show."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 from rich.cells import cell_len
@@ -12,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.inspection import words
-from headway.inspection.words import Matrix, word_alignment
+from headway.inspection.words import Matrix, word_attention
 from headway.text.unicode import SPACE_MARK
 from headway.text.unicode import plain as harmless
 from headway.text.vocabulary import EOS
@@ -23,20 +22,6 @@ MOST_COLUMNS = 40  # words of the source that fit beside each other
 OTHERS, LEAST = 4, math.log(0.005)  # alternatives of a piece, and how likely they must be
 
 
-def drawn(trace: dict[str, Any], layer: int = -1, head: int | None = None) -> RenderableType:
-    """All that a trace holds and a terminal can show."""
-    parts: list[RenderableType] = [sentence(trace), Text(), pieces_table(trace), Text(), alternatives(trace)]
-    if trace.get("baseline"):
-        parts += [Text(), baseline(trace["baseline"], trace["target"])]
-    if "attention" in trace:
-        reading = "mean of its heads" if head is None else f"head {head}"
-        where = f"decoder layer {layer % trace['model']['decoder_layers']}, {reading}"
-        parts += [Text(), matrix(word_alignment(trace, layer, head), f"Where it looked ({where})")]
-    if "beam" in trace:
-        parts += [Text(), beam_table(trace["beam"])]
-    return Group(*parts)
-
-
 def plain(piece: str) -> str:
     return harmless(words.plain(piece))
 
@@ -45,15 +30,8 @@ def colour(probability: float) -> str:
     return next(name for least, name in BANDS if probability >= least)
 
 
-def sentence(trace: dict[str, Any]) -> Text:
-    """Source and output; each piece of the output has the colour of its probability."""
-    key = Text(" ").join(Text(f"≥{least:.0%}", style=name) for least, name in BANDS)
-    source = Text(harmless(trace["source"]["text"]), style="dim")
-    return Text("\n").join([source, written(trace["target"]["pieces"]), key])
-
-
-def written(pieces: list[dict[str, Any]]) -> Text:
-    """Pieces in the colours of their probabilities; an end inside a text is an end of a line."""
+def colour_pieces(pieces: list[dict[str, Any]]) -> Text:
+    """Return pieces in the colours of their probabilities; an end inside a text is an end of a line."""
     output = Text()
     for number, piece in enumerate(pieces, 1):
         gap = " " if piece["text"].startswith(SPACE_MARK) and len(output) else ""
@@ -79,18 +57,8 @@ def pieces_table(trace: dict[str, Any]) -> Table:
     return table
 
 
-def alternatives(trace: dict[str, Any]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("score", justify="right")
-    table.add_column("logp", justify="right")
-    table.add_column("outputs")
-    for one in trace["alternatives"]:
-        table.add_row(f"{one['score']:.3f}", f"{one['logp']:.3f}", Text(harmless(one["text"])))
-    return table
-
-
 def baseline(before: dict[str, Any], target: dict[str, Any]) -> Text:
-    """What changed, in log-probabilities: of the old output before and now."""
+    """Return what changed, in log-probabilities of the old output before and now."""
     same = "the same output" if before["text"] == target["text"] else f"{len(before['changed'])} pieces are new"
     told = (
         [same]
@@ -101,7 +69,7 @@ def baseline(before: dict[str, Any], target: dict[str, Any]) -> Text:
 
 
 def matrix(found: Matrix, title: str) -> RenderableType:
-    """Words of the output down, words of the source across, shaded by weight. Columns are numbered below."""
+    """Return a table of shaded weights: who looks down, who is looked at across. Columns are numbered below."""
     rows = [harmless(row) for row in found.rows]
     wide = max(map(cell_len, rows))
     shown = min(len(found.columns), MOST_COLUMNS)
@@ -120,20 +88,19 @@ def shade(weight: float) -> str:
     return SHADES[min(len(SHADES) - 1, math.ceil(weight * len(SHADES) - 0.5))]
 
 
-def beam_table(beam: dict[str, Any]) -> Table:
-    """A row for each step: what was kept, the best first, and what finished."""
-    title = f"Beam of {beam['size']}, length penalty {beam['alpha']:g}"
-    table = Table(box=None, pad_edge=False, header_style="dim", title=title)
-    for title in ("step", "finished", "kept, the best first", "left behind"):
-        table.add_column(title)
-    for number, step in enumerate(beam["steps"], 1):
-        fates = {fate: Text("  ").join(told(step, fate)) for fate in ("finished", "kept", "pruned")}
-        table.add_row(str(number), fates["finished"], fates["kept"], fates["pruned"])
-    return table
+def probability_key() -> Text:
+    """Return the colours of probabilities."""
+    return Text(" ").join(Text(f"≥{least:.0%}", style=name) for least, name in BANDS)
 
 
-def told(step: list[dict[str, Any]], fate: str) -> Iterator[Text]:
-    styles = {"finished": "green", "kept": "default", "pruned": "dim"}
-    for one in step:
-        if one["fate"] == fate:
-            yield Text(f"{plain(one['text'])} {one['normalised']:.2f}", style=styles[fate])
+def changes_and_attention(trace: dict[str, Any], layer: int, head: int | None) -> list[RenderableType]:
+    """Return what a change did and where a model of one stack looked, as far as the trace tells."""
+    parts: list[RenderableType] = []
+    if trace.get("baseline"):
+        parts += [Text(), baseline(trace["baseline"], trace["target"])]
+    if "attention" in trace:
+        ((stack, packed),) = trace["attention"].items()
+        reading = "mean of its heads" if head is None else f"head {head}"
+        where = f"{stack} layer {layer % packed['shape'][0]}, {reading}"
+        parts += [Text(), matrix(word_attention(trace, layer, head), f"Where it looked ({where})")]
+    return parts

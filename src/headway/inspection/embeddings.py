@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headway.errors import UsageError
-from headway.model.inputs import TokenEmbedding
+from headway.model.inputs import InputLayer, TokenEmbedding
 from headway.text.tokenizer import Tokenizer
 from headway.text.unicode import SPACE_MARK
 from headway.text.vocabulary import SPECIAL_PIECES, UNK
@@ -32,7 +32,7 @@ class Neighbourhood:
     nearest: list[list[tuple[str, float]]]
     method: str  # of the map
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         rows = zip(self.words, self.places.tolist(), self.nearest, strict=True)
         return {
             "version": 1,
@@ -43,9 +43,11 @@ class Neighbourhood:
 
 
 def neighbourhood(
-    tokenizer: Tokenizer, embedding: TokenEmbedding, words: Sequence[str] = (), tsne: bool = False
+    tokenizer: Tokenizer, embedding: InputLayer, words: Sequence[str] = (), tsne: bool = False
 ) -> Neighbourhood:
     """Return the given words, or the most frequent ones, as points with their nearest neighbours."""
+    if not isinstance(embedding, TokenEmbedding):
+        raise UsageError("this model reads no tokens, so its words have no vectors")
     table = embedding.weight.detach().float().cpu()
     if len(words) > MOST:
         raise UsageError(f"{len(words)} words; at most {MOST} fit on a map")

@@ -42,7 +42,7 @@ def inside(
         "piece": tokenizers.target.piece(int(reading.target[0, position])),
         "source_position": origin,
         "source_piece": source[origin],
-        "stages": [stage.told() for stage in (*stages, *output_stages(logits, tokenizers.target))],
+        "stages": [stage.to_dict() for stage in (*stages, *output_stages(logits, tokenizers.target))],
     }
 
 

@@ -123,7 +123,7 @@ def average(several: Sequence[Habits]) -> Habits:
     )
 
 
-def told(found: Habits, stack: str, kind: str) -> list[dict[str, Any]]:
+def describe_heads(found: Habits, stack: str, kind: str) -> list[dict[str, Any]]:
     layers, heads = found.entropy.shape
     return [
         {

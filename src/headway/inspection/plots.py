@@ -1,16 +1,16 @@
-"""A trace as a picture: probabilities, alignment of words, all heads of a layer, and the beam."""
+"""Parts of a trace as a picture that several tasks show: probabilities, bars, attention, all heads of a layer."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headway.errors import UsageError
-from headway.inspection.words import Matrix, plain, word_alignment
+from headway.inspection.words import plain, word_attention
 from headway.reports.html import PALETTE
 from headway.reports.plots import draw_attention, new_figure, save
 from headway.storage.byte_tables import unpack
@@ -19,36 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import SubFigure
 
-FATES = {"kept": PALETTE[0], "finished": PALETTE[2], "pruned": "#9aa1ab"}
 ACROSS = 4  # heads beside each other
-
-
-def trace_picture(trace: dict[str, Any], path: Path, layer: int = -1, head: int | None = None) -> None:
-    """One part below another."""
-    missing = [part for part in ("attention", "beam") if part not in trace]
-    if missing:
-        raise UsageError(f"this trace was saved without {missing[0]}; make it again with headway look --json")
-    words = word_alignment(trace, layer, head)
-    heads = unpack(trace["attention"]["cross"])[layer].numpy()
-    steps = trace["beam"]["steps"]
-    down = -(-len(heads) // ACROSS)
-    heights = [
-        2.4,
-        1.6 + 0.28 * len(words.rows),
-        0.8 + down * max(1.8, 0.16 * len(trace["target"]["pieces"])),
-        1.2 + 0.3 * tree_height(steps),
-    ]
-    figure = new_figure(max(12.0, 0.55 * len(steps) + 2), sum(heights) + 0.6)
-    parts: Any = figure.subfigures(4, 1, height_ratios=heights)
-    draw_probabilities(parts[0].subplots(), trace["target"]["pieces"])
-    number = layer % trace["model"]["decoder_layers"]
-    draw_words(
-        parts[1].subplots(), words, f"decoder layer {number}, " + ("mean of heads" if head is None else f"head {head}")
-    )
-    draw_heads(parts[2], heads, trace, number)
-    draw_beam(parts[3].subplots(), steps, trace["beam"])
-    figure.suptitle(f"{trace['source']['text']}\n{trace['target']['text']}", fontsize=11, x=0.01, ha="left", wrap=True)
-    save(figure, path)
+Section = tuple[float, Callable[["Axes"], None]]  # its height in inches, and what draws it
 
 
 def title(axes: Axes, text: str) -> None:
@@ -66,23 +38,6 @@ def draw_probabilities(axes: Axes, pieces: list[dict[str, Any]]) -> None:
     title(axes, "Probability of each piece")
 
 
-def draw_words(axes: Axes, words: Matrix, name: str) -> None:
-    draw_attention(axes, words.weights.numpy(), words.rows, words.columns)
-    axes.set_xlabel(f"words of the output look at words of the source: {name}", fontsize=9)
-
-
-def draw_heads(part: SubFigure, heads: np.ndarray, trace: dict[str, Any], layer: int) -> None:
-    rows, columns = ([plain(piece["text"]) for piece in trace[side]["pieces"]] for side in ("target", "source"))
-    labels = {
-        one["head"]: one["label"] for one in trace.get("heads", ()) if one["kind"] == "cross" and one["layer"] == layer
-    }
-    names = [
-        " · ".join(filter(None, [f"decoder.{layer}.cross.{number}", labels.get(number)]))
-        for number in range(len(heads))
-    ]
-    draw_small(part, heads, rows, columns, names)
-
-
 def draw_small(
     part: SubFigure, heads: np.ndarray, rows: Sequence[str], columns: Sequence[str], names: Sequence[str]
 ) -> None:
@@ -98,34 +53,53 @@ def draw_small(
         axes.set_xlabel(names[number], fontsize=8)
 
 
-# ---------------------------------------------------------------- the beam
+def draw_bars(
+    axes: Axes,
+    names: Sequence[str],
+    values: Sequence[float],
+    colours: Sequence[str] | str,
+    told: str,
+    high: float | None = 1.0,
+) -> None:
+    axes.bar(range(len(values)), list(values), color=colours, width=0.8)
+    axes.set_xticks(range(len(names)), list(names), rotation=45, ha="right", fontsize=8)
+    if high is not None:
+        axes.set_ylim(0, high)
+    axes.set_xlim(-0.6, len(names) - 0.4)
+    axes.spines[["top", "right"]].set_visible(False)
+    title(axes, told)
 
 
-def tree_height(steps: list[list[dict[str, Any]]]) -> int:
-    return max((len(step) for step in steps), default=1)
+# ---------------------------------------------------------------- models of one stack
 
 
-def draw_beam(axes: Axes, steps: list[list[dict[str, Any]]], beam: dict[str, Any]) -> None:
-    """A column for each step, the best candidate on top; lines lead from parents."""
-    rows: dict[int, tuple[float, float]] = {0: (-1.0, 0.0)}
-    for x, step in enumerate(steps):
-        kept: dict[int, tuple[float, float]] = {}
-        for place, one in enumerate(step):
-            here, colour = (float(x), -float(place)), FATES[one["fate"]]
-            parent = rows.get(one["parent"], (x - 1.0, 0.0))
-            axes.plot(
-                [parent[0] + 0.38, here[0] - 0.38],
-                [parent[1], here[1]],
-                color=colour,
-                linewidth=0.3 + 2.2 * math.exp(one["score"]),
-                zorder=1,
-            )
-            axes.text(*here, plain(one["text"]), ha="center", va="center", fontsize=7, color=colour, clip_on=True)
-            if one["row"] is not None:
-                kept[one["row"]] = here
-        rows = kept
-    axes.set_xlim(-1.2, len(steps) - 0.4)
-    axes.set_ylim(-tree_height(steps) + 0.4, 0.6)
-    axes.axis("off")
-    told = ", ".join(f"{fate}" for fate in FATES)
-    title(axes, f"Beam of {beam['size']}, length penalty {beam['alpha']:g} ({told}: blue, green, grey)")
+def draw_sections(trace: dict[str, Any], path: Path, parts: list[Section], layer: int, head: int | None) -> None:
+    """One part below another; then attention between words, and between pieces for every head."""
+    if "attention" not in trace:
+        raise UsageError("this trace was saved without attention; make it again with headway look --json")
+    words = word_attention(trace, layer, head)
+    ((stack, packed),) = trace["attention"].items()
+    number, heads = layer % packed["shape"][0], unpack(packed)[layer].numpy()
+    name = f"{stack} layer {number}, " + ("mean of heads" if head is None else f"head {head}")
+    heights = [
+        *(height for height, _ in parts),
+        1.6 + 0.28 * len(words.rows),
+        0.8 + math.ceil(len(heads) / 4) * max(1.8, 0.16 * len(trace["source"]["pieces"])),
+    ]
+    figure = new_figure(max(10.0, 0.4 * len(trace["source"]["pieces"])), sum(heights) + 0.6)
+    places: Any = figure.subfigures(len(heights), 1, height_ratios=heights)
+    for place, (_, draw) in zip(places, parts, strict=False):
+        draw(place.subplots())
+    axes = places[-2].subplots()
+    draw_attention(axes, words.weights.numpy(), words.rows, words.columns)
+    axes.set_xlabel(f"words look at words: {name}", fontsize=9)
+    pieces = [plain(piece["text"]) for piece in trace["source"]["pieces"]]
+    columns = {"encoder": pieces, "decoder": ["<s>", *pieces[:-1]]}[stack]
+    draw_small(places[-1], heads, pieces, columns, [head_name(trace, stack, number, one) for one in range(len(heads))])
+    figure.suptitle(f"{trace['source']['text']}\n{trace['target']['text']}", fontsize=11, x=0.01, ha="left", wrap=True)
+    save(figure, path)
+
+
+def head_name(trace: dict[str, Any], stack: str, layer: int, head: int) -> str:
+    same = [one["label"] for one in trace.get("heads", ()) if (one["layer"], one["head"]) == (layer, head)]
+    return " · ".join([f"{stack}.{layer}.self.{head}", *same])

@@ -1,4 +1,4 @@
-"""Models of one stack, seen from outside: who looked at whom, what its heads do, and what it is made of."""
+"""Models of one stack: their attention weights, what their heads do, and their sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from headway.errors import UsageError
 from headway.inspection.anatomy import size_of
-from headway.inspection.heads import habits, rarity, told
+from headway.inspection.heads import describe_heads, habits, rarity
 from headway.inspection.trace_request import TraceRequest
 from headway.model.hooks import Seen, attention_layers
 from headway.storage.byte_tables import pack
@@ -20,8 +20,8 @@ from headway.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Single:
-    """The stack of a model that has only one."""
+class SingleStack:
+    """The only stack of a model, for its traces."""
 
     model: nn.Module
     name: Literal["encoder", "decoder"]  # as a trace calls it: one that looks everywhere, or one that looks back
@@ -29,13 +29,15 @@ class Single:
 
     @property
     def layers(self) -> list[str]:
-        """The names of its attention layers, from the bottom up."""
+        """Return the names of the attention layers, from the bottom up."""
         return [name for name in attention_layers(self.model) if name.startswith(f"{self.path}.layers.")]
 
     def silenced(self, request: TraceRequest) -> list[tuple[str, int]]:
-        """Heads to silence, by the names of their layers. What only a translation has is refused."""
-        if request.prefix or request.hypothesis:
-            raise UsageError("prefix and hypothesis are for translations; this model writes none")
+        """Return the heads to silence, by the names of their layers. Refuse what only a translation has."""
+        if request.prefix or request.hypothesis or request.target:
+            raise UsageError(
+                "a prefix, a hypothesis and a target language are for translations; this model writes none"
+            )
         layers = self.layers
         for head in request.ablate:
             if (head.stack, head.kind) != (self.name, "self") or head.layer >= len(layers):
@@ -49,13 +51,19 @@ class Single:
     def panels(
         self, weights: Float[Tensor, "l h q k"], ids: Sequence[int], tokenizer: Tokenizer, request: TraceRequest
     ) -> dict[str, Any]:
-        """Those that were asked for. `ids` are what is looked at; idle heads rest on the first."""
+        """Return the panels that the request names. `ids` are what is looked at; idle heads rest on the first."""
         found: dict[str, Any] = {}
         if "attention" in request.include:
             found["attention"] = {self.name: pack(weights)}
         if "heads" in request.include:
-            found["heads"] = told(habits(weights.cpu(), "self", rarity(ids, tokenizer), 0), self.name, "self")
+            found["heads"] = describe_heads(habits(weights.cpu(), "self", rarity(ids, tokenizer), 0), self.name, "self")
         return found
+
+    def server_facts(self, vocabulary: int) -> dict[str, Any]:
+        """Return what a server says of such a model: it has no languages, and PyTorch runs it."""
+        found = self.facts("", vocabulary)
+        same = {name: found[name] for name in ("parameters", f"{self.name}_layers", "heads", "width", "vocabulary")}
+        return {"pairs": [], **same, "engine": "torch", "precision": "fp32"}
 
     def facts(self, name: str, vocabulary: int) -> dict[str, Any]:
         layers = attention_layers(self.model)

@@ -39,7 +39,7 @@ class Stage:
     rows: Sequence[str] | None = None
     columns: Sequence[str] | None = None
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         names = {"name": self.name, "part": self.part, "stack": self.stack, "layer": self.layer, "head": self.head}
         labels = {"rows": self.rows and list(self.rows), "columns": self.columns and list(self.columns)}
         return {**names, "formula": self.formula, **pack_scaled(self.values.float().cpu()), **labels}

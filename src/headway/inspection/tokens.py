@@ -1,4 +1,4 @@
-"""Pieces of the source and the target, with what the model thought of each."""
+"""Source and target pieces as plain data, with the probability of each."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ from headway.text.vocabulary import BOS, EOS, PAD
 
 
 def source_ids(text: str, tokenizer: Tokenizer, longest: int = LONGEST, language: str = "") -> list[int]:
-    """The pieces of a sentence and its end; a tag first where the model translates into several languages."""
+    """Return the ids of a sentence and its end; a tag comes first where the model knows several languages."""
     tag = [tokenizer.tags[language]] if language in tokenizer.tags else []
     ids = [*tag, *tokenizer.encode(text), EOS]
-    return fitting(ids, longest)
+    return check_length(ids, longest)
 
 
-def fitting(ids: list[int], longest: int) -> list[int]:
+def check_length(ids: list[int], longest: int) -> list[int]:
+    """Return the ids; refuse more than a trace can show."""
     if len(ids) > longest:
         raise TooLongError(f"the sentence has {len(ids)} pieces; a trace shows at most {longest}: give a shorter one")
     return ids
 
 
-def edited(ids: list[int], edits: Sequence[Edit], tokenizer: Tokenizer, longest: int = LONGEST) -> list[int]:
-    """Replace or drop pieces; all places are those of the source as it was. The end stays."""
+def edit_pieces(ids: list[int], edits: Sequence[Edit], tokenizer: Tokenizer, longest: int = LONGEST) -> list[int]:
+    """Return the ids with pieces replaced or dropped. Edits name places of the original source; the end stays."""
     changed = [piece for slot in slots(ids, edits, tokenizer, range(len(ids) - 1)) for piece in slot]
     if len(changed) == 1:
         raise UsageError("edit: every piece was dropped; leave at least one")
-    return fitting(changed, longest)
+    return check_length(changed, longest)
 
 
 def slots(ids: Sequence[int], edits: Sequence[Edit], tokenizer: Tokenizer, places: range) -> list[list[int]]:
-    """What stands in the place of each piece; only `places` can be edited."""
+    """Return the new pieces for the place of each old one; only `places` can be edited."""
     found = [[piece] for piece in ids]
     for edit in edits:
         if edit.pos not in places:
@@ -48,7 +49,7 @@ def slots(ids: Sequence[int], edits: Sequence[Edit], tokenizer: Tokenizer, place
 
 
 def pieces_of(text: str, old: int, tokenizer: Tokenizer) -> list[int]:
-    """Where a word begins, plain text is a word; elsewhere the piece of that name, or the pieces it is made of."""
+    """Return a text as ids: as a word where a word begins, else as the piece of that name or its parts."""
     if text and tokenizer.starts_word(old) and not text.startswith(SPACE_MARK):
         return tokenizer.encode(text)
     named = next((index for index in range(len(tokenizer)) if tokenizer.piece(index) == text), None)
@@ -67,8 +68,8 @@ def check_prefix(prefix: Sequence[int], tokenizer: Tokenizer) -> None:
             )
 
 
-def told_pieces(ids: Sequence[int], tokenizer: Tokenizer) -> list[dict[str, Any]]:
-    """Each piece with the number of its word; tags, the beginning and ends belong to none (-1)."""
+def describe_pieces(ids: Sequence[int], tokenizer: Tokenizer) -> list[dict[str, Any]]:
+    """Return each piece with the number of its word; tags, the beginning and ends belong to none (-1)."""
     inner = iter(words([piece for piece in ids if piece not in (BOS, EOS)], tokenizer))
     numbers = [-1 if piece in (BOS, EOS) else next(inner) for piece in ids]
     return [
@@ -76,16 +77,16 @@ def told_pieces(ids: Sequence[int], tokenizer: Tokenizer) -> list[dict[str, Any]
     ]
 
 
-def told_target(
+def describe_target(
     ids: Sequence[int], logp: Float[Tensor, "t v"], tokenizer: Tokenizer, forced: int, top_k: int
 ) -> list[dict[str, Any]]:
-    """Each written piece: its log-probability and rank (1: the likeliest), how unsure the model was (in nats)."""
+    """Return each written piece with its log-probability, its rank (1: the likeliest) and the entropy in nats."""
     chosen = logp[range(len(ids)), ids]
     entropy = -(logp.exp() * logp).nansum(dim=-1)
     rank = (logp > chosen[:, None]).sum(dim=-1) + 1
     best, places = logp.topk(min(top_k, logp.size(1)), dim=-1)
     columns = (chosen, entropy, rank, best, places)
-    pieces = told_pieces(ids, tokenizer)
+    pieces = describe_pieces(ids, tokenizer)
     return [
         piece
         | {"logp": score, "entropy": unsure, "rank": place, "forced": t < forced}
@@ -97,7 +98,7 @@ def told_target(
 
 
 def likeliest(probabilities: Float[Tensor, "*b v"], tokenizer: Tokenizer, count: int) -> list[Any]:
-    """The likeliest pieces of every distribution, as nested as the distributions are."""
+    """Return the likeliest pieces of every distribution, as nested as the distributions are."""
     best, places = probabilities.topk(min(count, probabilities.size(-1)), dim=-1)
 
     def tell(p: Any, i: Any) -> Any:

@@ -6,9 +6,9 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Any
 
+from headway.inspection.page_files import page_files
 from headway.reports.html import Html, data, tag
 
 SHEET = re.compile(r'<link\b[^>]*\brel="stylesheet"[^>]*\bhref="(?:page/)?([\w.-]+)"[^>]*>')
@@ -19,19 +19,15 @@ HEAD, END = re.compile(r'<meta charset="[^"]*">'), re.compile(r"</body>")
 
 def document(trace: dict[str, Any]) -> str:
     """Scripts ran deferred in the page; here they stand at the end of the body, in the same order."""
-    text = asset("index.html")
-    codes = [f"\n{asset(name)}\n" for name in SCRIPT.findall(text)]
+    assets = {name: data.decode() for name, data in page_files().items()}
+    text = assets["index.html"]
+    codes = [f"\n{assets[name]}\n" for name in SCRIPT.findall(text)]
     text = SCRIPT.sub("", text)
-    text = SHEET.sub(lambda found: tag("style", Html(asset(found[1]))), text)
+    text = SHEET.sub(lambda found: tag("style", Html(assets[found[1]])), text)
     text = OUTSIDE.sub("", text)
     text = HEAD.sub(lambda found: f"{found[0]}\n{policy(codes)}", text, count=1)
     ending = "\n".join([data("trace", trace), *(tag("script", Html(code)) for code in codes)])
     return END.sub(lambda found: f"{ending}\n{found[0]}", text, count=1)
-
-
-def asset(name: str) -> str:
-    """A file of the page, as it is served."""
-    return (files("headway") / "serve" / "page" / name).read_text(encoding="utf-8")
 
 
 def policy(codes: Sequence[str]) -> Html:

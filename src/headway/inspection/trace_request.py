@@ -14,6 +14,7 @@ LONGEST = 128  # pieces of a source or a target; attention grows with their prod
 MOST_EDITS = 32
 HEAD = re.compile(r"(encoder|decoder)\.(\d{1,3})\.(self|cross)\.(\d{1,3})")
 
+# The one list of panels: parts of a trace that are made only where they are asked for. docs/look.md describes each.
 Panel = Literal["attention", "beam", "heads", "lens", "inside", "attribution", "occlusion"]
 EVERYTHING: tuple[Panel, ...] = get_args(Panel)
 Check = Callable[[], None]

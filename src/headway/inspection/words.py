@@ -36,12 +36,12 @@ class Matrix(NamedTuple):
 
 
 def plain(piece: str) -> str:
-    """As a reader knows it: the mark of a word's beginning is left out."""
+    """Return a piece without the mark of a word's beginning."""
     return piece.replace(SPACE_MARK, "") or "␣"
 
 
-def spelled(pieces: Sequence[str]) -> str:
-    """A word of its pieces; characters that are spelled in bytes come back."""
+def spell_word(pieces: Sequence[str]) -> str:
+    """Return the word that pieces spell; characters spelled in bytes are decoded."""
 
     def characters(run: re.Match[str]) -> str:
         return bytes.fromhex(run[0].replace("<0x", "").replace(">", "")).decode(errors="replace")
@@ -53,12 +53,12 @@ def spans(pieces: Sequence[dict[str, Any]]) -> list[Span]:
     found: list[Span] = []
     for _, group in groupby(enumerate(pieces), key=lambda pair: (pair[1]["word"], pair[1]["id"] < 4)):
         run = list(group)
-        found.append(Span(spelled([piece["text"] for _, piece in run]), run[0][0], run[-1][0] + 1))
+        found.append(Span(spell_word([piece["text"] for _, piece in run]), run[0][0], run[-1][0] + 1))
     return found
 
 
 def layer_weights(packed: dict[str, Any], layer: int = -1, head: int | None = None) -> Float[Tensor, "q k"]:
-    """Of one head, or the mean of a layer's heads."""
+    """Return the weights of one head, or the mean of a layer's heads."""
     table = unpack(packed)
     layers, heads = table.shape[:2]
     if not -layers <= layer < layers or not 0 <= (head or 0) < heads:
@@ -67,13 +67,13 @@ def layer_weights(packed: dict[str, Any], layer: int = -1, head: int | None = No
 
 
 def word_alignment(trace: dict[str, Any], layer: int = -1, head: int | None = None) -> Matrix:
-    """Words of a translation that look at words of its source."""
+    """Return how much each word of a translation looks at each word of its source."""
     rows, columns = trace["target"]["pieces"], trace["source"]["pieces"]
     return by_words(layer_weights(trace["attention"]["cross"], layer, head), rows, columns)
 
 
 def word_attention(trace: dict[str, Any], layer: int = -1, head: int | None = None) -> Matrix:
-    """Words of a text that look at each other, in a model of one stack; one that looks back reads the begin first."""
+    """Return how much each word of a text looks at each other one, in a model of one stack."""
     ((stack, packed),) = trace["attention"].items()
     pieces = trace["source"]["pieces"]
     if len({piece["word"] for piece in pieces} - {-1}) == 1:  # characters, or a script without spaces
@@ -86,7 +86,7 @@ def word_attention(trace: dict[str, Any], layer: int = -1, head: int | None = No
 def by_words(
     weights: Float[Tensor, "q k"], queries: Sequence[dict[str, Any]], keys: Sequence[dict[str, Any]]
 ) -> Matrix:
-    """What a word gets is the sum over its pieces, what a word gives the mean of its pieces."""
+    """Return weights between words: sums over the pieces looked at, means over the pieces that look."""
     rows, columns = spans(queries), spans(keys)
     by_source = torch.stack([weights[:, one.first : one.end].sum(dim=1) for one in columns], dim=1)
     table = torch.stack([by_source[one.first : one.end].mean(dim=0) for one in rows])

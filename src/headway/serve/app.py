@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
@@ -12,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
+from headway.inspection.page_files import page_files
 from headway.serve import deepl, libretranslate, plain_page, v1
 from headway.serve.guard import Guard
 from headway.serve.hosts import Hosts
@@ -53,13 +53,10 @@ def create(service: Service, settings: Settings) -> ASGIApp:
 
 
 def page() -> APIRouter:
-    """The page and its parts, from a table that is made now: no request ever becomes a path."""
+    """Return the routes of the page and its parts."""
     routes = APIRouter(include_in_schema=False)
-    folder = files("headway") / "serve" / "page"
     table = {
-        file.name: (file.read_bytes(), kind)
-        for file in (folder.iterdir() if folder.is_dir() else ())
-        if (kind := KINDS.get("." + file.name.rpartition(".")[2]))
+        name: (body, kind) for name, body in page_files().items() if (kind := KINDS.get("." + name.rpartition(".")[2]))
     }
 
     @routes.get("/page/{name}")

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from headway.data.glossary import Glossary
 from headway.devices import cores, one_thread
-from headway.engines.base import Engine
-from headway.search import Hypothesis, Search
-from headway.search.logits_processors import GeneratedTokens, LogitsProcessor, Scores
+from headway.search.logits_processors import GeneratedTokens, Scores
 from headway.serve.channel import Message
 from headway.serve.fingerprint import open_same
-from headway.serve.model_info import facts
-from headway.tasks.base import Predictor
-from headway.tasks.predictors import TranslatorPredictor, open_model, translating
+from headway.tasks.base import OpenOptions, Predictor
+from headway.tasks.predictors import open_model
 from headway.tasks.translation.result import Translation
 from headway.tasks.translation.translator import Manner, Part, Translator
 from headway.text.vocabulary import EOS
@@ -37,35 +32,42 @@ class Desk:
     def __init__(self, folders: dict[str, Path], options: Message, say: Callable[[Message], None]) -> None:
         self.say = say
         threads = max(1, cores() // options["workers"])
-        opener = translating(options["engine"], options["precision"])
+        how = OpenOptions(options["engine"], options["precision"])
         with one_thread():
             same = {
-                name: open_same(folder, lambda one: open_model(one, options["device"], opener))
+                name: open_same(folder, lambda one: open_model(one, options["device"], how))
                 for name, folder in folders.items()
             }
         self.models = {name: model for name, (model, _) in same.items()}
         self.fingerprints = {name: found for name, (_, found) in same.items()}
-        self.translators = {
-            name: model.translator for name, model in self.models.items() if isinstance(model, TranslatorPredictor)
-        }
-        for translator in self.translators.values():
-            translator.engine.workers = min(translator.engine.workers, threads)
-            translator.engine = Attended(translator.engine, self.check)
+        for model in self.models.values():
+            model.share_machine(threads, self.check)
         torch.set_num_threads(threads)
         self.folders = folders
         self.stopped: Stopped = lambda: False  # does nobody wait for the present message any more?
-        self.acts = {"predict": self.predict, "trace": self.trace}
-        self.translations = {"translate": self.translate, "stream": self.stream}
+        self.acts: dict[str, Callable[[Any, Message], Any]] = {
+            "predict": self.predict,
+            "trace": self.trace,
+            "translate": self.translate,  # this and the next only reach a model with language pairs
+            "stream": self.stream,
+        }
 
     def facts(self) -> list[Message]:
-        told = [facts(name, self.folders[name], model) for name, model in self.models.items()]
-        return [{**one, "fingerprint": self.fingerprints[one["id"]]} for one in told]
+        return [
+            {
+                "id": name,
+                "folder": str(folder),
+                "fingerprint": self.fingerprints[name],
+                **self.models[name].facts(folder),
+            }
+            for name, folder in self.folders.items()
+        ]
 
     def answer(self, message: Message, stopped: Stopped) -> Any:
         act, name = message["act"], message["model"]
         self.stopped = stopped
         try:
-            return self.acted(act, name, message, stopped)
+            return self.acts[act](self.models[name], message)
         except StoppedError:
             return [None for _ in message["texts"]]
 
@@ -74,28 +76,24 @@ class Desk:
         if self.stopped():
             raise StoppedError
 
-    def acted(self, act: str, name: str, message: Message, stopped: Stopped) -> Any:
-        if act in self.acts:
-            return self.acts[act](self.models[name], message)
-        return self.translations[act](self.translators[name], message, stopped)
-
     def predict(self, model: Predictor, message: Message) -> list[Message]:
         """What the model makes of each of the `texts`: as a line, and with all its numbers."""
         return [{"text": one.text, "facts": one.to_dict()} for one in model.predict(message["texts"])]
 
-    def translate(self, translator: Translator, message: Message, stopped: Stopped) -> list[Message]:
+    def translate(self, translator: Translator, message: Message) -> list[Message]:
         """`texts`, each with the same `manner`."""
         manner = dict(message["manner"])
         glossary = Glossary(tuple((source, target) for source, target in manner.pop("glossary", [])))
         return [told(one) for one in translator.translate(message["texts"], glossary=glossary, **manner)]
 
-    def stream(self, translator: Translator, message: Message, stopped: Stopped) -> list[Message]:
+    def stream(self, translator: Translator, message: Message) -> list[Message]:
         """One text, greedily; tells what is written after every token."""
         how = translator.manner(beam=1, **message["manner"])
         parts, gaps = translator.cut(message["texts"][0], how)
         done = ""
         for part, gap in zip(parts, gaps, strict=True):
-            done += self.written(translator, part, how, Watch(self, translator, message["id"], done, stopped)) + gap
+            watch = Watch(self, translator, message["id"], done, self.stopped)
+            done += self.written(translator, part, how, watch) + gap
         return [{"text": done}]
 
     def written(self, translator: Translator, part: Part, how: Manner, watch: Watch) -> str:
@@ -118,20 +116,6 @@ class Desk:
             "ablate": tuple(Head(**one) for one in told["ablate"]),
         }
         return [trace(model, TraceRequest(**told | lists | changes), self.check)]
-
-
-class Attended:
-    """An engine that begins no batch for which nobody waits."""
-
-    def __init__(self, engine: Engine, check: Callable[[], None]) -> None:
-        self.engine, self.check = engine, check
-        self.name, self.precision, self.workers = engine.name, engine.precision, engine.workers
-
-    def translate(
-        self, source: Int[Tensor, "b s"], search: Search, logits_processors: Sequence[LogitsProcessor] = ()
-    ) -> list[list[Hypothesis]]:
-        self.check()
-        return self.engine.translate(source, search, logits_processors)
 
 
 class Watch:

@@ -11,7 +11,6 @@ from typing import Any
 from headway.errors import UsageError
 
 MODEL_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-UNKNOWN_SOURCE, UNKNOWN_TARGET = "src", "tgt"  # of a folder that does not say its languages
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from headway.inspection.trace_request import EVERYTHING, Panel
 from headway.serve.middleware import note, note_model
 from headway.serve.models import Pair
 from headway.serve.problems import Problem
@@ -69,12 +70,9 @@ class HeadBody(Body):
     head: int = Field(ge=0, le=999)
 
 
-Panel = Literal["attention", "beam", "heads", "lens", "inside", "attribution", "occlusion"]
-
-
 class TraceBody(Direction):
     q: str = Field(min_length=1)
-    include: list[Panel] = Field([], max_length=7)
+    include: list[Panel] = Field([], max_length=len(EVERYTHING))
     beam_size: int = Field(4, ge=1, le=MOST.beam)
     alpha: float | None = Field(None, ge=0, le=2)
     top_k: int = Field(10, ge=1, le=20)

@@ -1,4 +1,4 @@
-"""What tasks with labels tell of their files and their models."""
+"""What tagging and classification share: notes on labelled files, model cards, and models that decide together."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from headway.data.files import Files
+from headway.errors import UsageError
 from headway.storage.card import CardFacts, DataFile, Score
 
 NAMED = 5  # places that are named
@@ -81,3 +82,18 @@ def card_of(
         ],
         use=f"headway predict {folder} < in.txt",
     )
+
+
+# ---------------------------------------------------------------- models that decide together
+
+
+def check_same_labels(answers: object, others: Sequence[tuple[Path, object]]) -> None:
+    """Refuse models whose labels or whose files differ from those of the first."""
+    for path, other in others:
+        if other != answers:
+            raise UsageError(f"{path}: its labels, or the form of its files, are not those of the first model")
+
+
+def order_of(labels: Sequence[str], first: Sequence[str]) -> list[int]:
+    """Return where a model has each label of the first one: the held-out examples decide which label came first."""
+    return [labels.index(label) for label in first]

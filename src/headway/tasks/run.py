@@ -22,6 +22,7 @@ from headway.training.settings import Training
 from headway.training.task import Task as PreparedTask
 
 Task = Translation | Tagging | Classification | LanguageModelling
+TASKS: dict[str, type[Task]] = {task.kind: task for task in get_args(Task)}
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Run:
         table = migrated(table, "configuration")
         task = table.get("task")
         kind = task.get("kind") if isinstance(task, Mapping) else None
-        return merge(next((one.implies for one in get_args(Task) if one.kind == kind), {}), table)
+        return merge(TASKS[kind].implies if kind in TASKS else {}, table)
 
     @property
     def pairs(self) -> Data:

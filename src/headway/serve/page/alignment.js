@@ -249,3 +249,5 @@ const drawAlignment = (host, trace) => {
     ),
   );
 };
+
+const ATTENTION_PANEL = { id: "attention", title: "Attention", parts: ["attention"], draw: drawAlignment };

@@ -1,31 +1,11 @@
 "use strict";
 // The whole page: which panels there are, which one is open, and when to draw again. Loaded last.
 
-const ONLY = ["translation"];
-const ALL = Object.keys(TASKS);
-const PANELS = [
-  { id: "tokens", title: "Tokens", parts: [], draw: drawTokens, kinds: ["translation", "language_model"] },
-  { id: "labels", title: "Labels", parts: [], draw: drawLabels, kinds: ["tagging"] },
-  { id: "classes", title: "Classes", parts: ["occlusion"], draw: drawClasses, kinds: ["classification"] },
-  { id: "alignment", title: "Alignment", parts: ["attention"], draw: drawAlignment, kinds: ONLY },
-  { id: "attention", title: "Attention", parts: ["attention"], draw: drawAlignment, kinds: ALL.slice(1) },
-  { id: "heads", title: "Heads", parts: ["attention", "heads"], draw: drawHeads, kinds: ALL },
-  { id: "beam", title: "Beam", parts: ["beam"], draw: drawBeam, kinds: ONLY },
-  { id: "inside", title: "Inside", parts: ["inside", "lens"], draw: drawInside, kinds: ONLY },
-  { id: "positions", title: "Positions", parts: [], draw: drawPositions, alone: true, kinds: ONLY },
-  {
-    id: "attribution",
-    title: "Attribution",
-    parts: ["attribution", "occlusion"],
-    draw: drawAttribution,
-    kinds: ONLY,
-  },
-  { id: "training", title: "Training", parts: [], draw: drawTraining, alone: true, kinds: ALL },
-];
+/** Panels that make sense for the model in use, in the order of their tabs. */
+const fitting = () => [...taskNow().panels, TRAINING_PANEL];
+const PANELS = [...new Set([...[...TASKS.values()].flatMap((task) => task.panels), TRAINING_PANEL])];
 
-let current = PANELS[0];
-/** Panels that make sense for the model in use. */
-const fitting = () => PANELS.filter((panel) => panel.kinds.includes(kindName()));
+let current = fitting()[0];
 const openPanelId = () => current.id;
 const openParts = () => current.parts;
 const panelWidth = (host) => Math.max(280, host.clientWidth || byId("panels").clientWidth);
@@ -85,9 +65,16 @@ const openPanel = (id, ask = true) => {
   if (ask) look(current.parts);
 };
 
-/** Another kind of model has other panels; the open one stays open where it can. */
+/** Show the tabs of the model's task, in their order. */
+const arrangeTabs = () => {
+  const there = fitting();
+  for (const panel of PANELS) byId(`tab-${panel.id}`).hidden = !there.includes(panel);
+  byId("tabs").append(...there.map(({ id }) => byId(`tab-${id}`)));
+};
+
+/** Another task has other panels; the open one stays open where it can. */
 const fitPanels = () => {
-  for (const { id, kinds } of PANELS) byId(`tab-${id}`).hidden = !kinds.includes(kindName());
+  arrangeTabs();
   openPanel(current.id, false);
 };
 
@@ -189,7 +176,7 @@ const beginSaved = (trace) => {
   byId("q").value = trace.source.text;
   byId("q").readOnly = true;
   newText();
-  showResult(kindNow().summary(trace));
+  showResult(taskNow().summary(trace));
   showSpeed({ milliseconds: trace.milliseconds ?? null, score: trace.target?.score ?? null });
   openPanel(readAddress().panel, false);
   redrawAll();
@@ -225,6 +212,7 @@ const begin = () => {
   session.onchange = redrawAll;
   furnishTheme();
   furnishTabs();
+  arrangeTabs();
   furnishDesk();
   furnishSize();
   const saved = byId("trace");

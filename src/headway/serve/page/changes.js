@@ -56,10 +56,10 @@ const timesLikelier = (delta) => {
 
 /** A forced beginning leaves the model as it was; silenced heads and other pieces make it think otherwise of the old text. */
 const verdict = (trace, baseline, same) => {
-  const { noun } = kindNow();
+  const { noun } = taskNow();
   if (baseline.logp === null) return note(same ? `The ${noun} stays the same.` : `The ${noun} has changed.`);
   const unchanged = !session.request.edit.length && !session.request.ablate.length;
-  if (kindName() === "language_model" && !unchanged && baseline.text !== trace.target.text)
+  if (taskNow().scoresText && !unchanged && baseline.text !== trace.target.text)
     return note(
       "This text is ",
       make("b", null, timesLikelier(baseline.logp_now - baseline.logp).replace("before", "the old one")),

@@ -123,3 +123,23 @@ const fillLazily = (parent, count, one, unit, from = 0) => {
   );
   seen.observe(slice.lastElementChild);
 };
+
+/** Names with their chances, as bars; the one that was chosen stands out. */
+const chanceBars = (rows, label) =>
+  make(
+    "ol",
+    { class: "options", "aria-label": label },
+    rows.map((row) =>
+      make(
+        "li",
+        { class: `option cause ${row.chosen ? "chosen" : ""}` },
+        make("span", { class: "option-text", dir: "auto" }, row.label),
+        make(
+          "span",
+          { class: "option-track" },
+          make("span", { class: "option-bar", style: { width: `${Math.max(0.5, 100 * row.p)}%` } }),
+        ),
+        make("span", { class: "option-p" }, percent(row.p)),
+      ),
+    ),
+  );

@@ -12,7 +12,7 @@ const languageName = (code) => {
 const modelTitle = (model) =>
   model.from && model.to
     ? `${languageName(model.from)} \u2192 ${languageName(model.to)} \u00b7 ${model.id}`
-    : `${TASKS[model.task]?.title ?? "Translation"} \u00b7 ${model.id}`;
+    : `${(TASKS.get(model.task) ?? taskNow()).title} \u00b7 ${model.id}`;
 
 const showSpeed = ({ milliseconds = null, tokens = null, score = null }) => {
   const parts = [

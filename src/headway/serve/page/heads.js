@@ -144,3 +144,5 @@ const drawHeads = (host, trace) => {
     ),
   );
 };
+
+const HEADS_PANEL = { id: "heads", title: "Heads", parts: ["attention", "heads"], draw: drawHeads };

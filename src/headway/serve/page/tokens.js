@@ -272,3 +272,5 @@ const drawTokens = (host, trace) => {
   if (tokensView.source !== null) show("source", tokensView.source, true);
   else show("target", tokensView.target, tokensView.held);
 };
+
+const TOKENS_PANEL = { id: "tokens", title: "Tokens", parts: [], draw: drawTokens };

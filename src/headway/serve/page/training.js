@@ -230,3 +230,5 @@ const drawTraining = (host, trace) => {
     sampleList(samples, mark, onmark, panelWidth(host) - 60),
   );
 };
+
+const TRAINING_PANEL = { id: "training", title: "Training", parts: [], draw: drawTraining, alone: true };

@@ -41,7 +41,7 @@ const translate = async () => {
   byId("desk").classList.add("busy");
   try {
     const started = performance.now();
-    const { cut, told } = kindNow();
+    const { cut, told } = taskNow();
     const sentences = cut(text);
     const texts = spoken(text).map((sentence) => sentence.text);
     const answers = await (told ? server.predict(texts, session.model, told) : server.translate(texts, session.model));
@@ -55,7 +55,7 @@ const translate = async () => {
       score: answers.length === 1 ? answers[0].score : null,
     });
     if (translating()) showDetected(text);
-    say(`${kindNow().result}: ${result}`);
+    say(`${taskNow().result}: ${result}`);
   } catch (error) {
     if (error.name === "AbortError") return undefined;
     session.answers = [];
@@ -97,15 +97,15 @@ const setText = (text) => {
 const reverseOf = (model) =>
   session.models.find((each) => each.from && each.from === model?.to && each.to === model?.from);
 
-const resultTitle = () => (session.live ? kindNow().result : (kindNow().saved ?? kindNow().result));
+const resultTitle = () => (session.live ? taskNow().result : (taskNow().saved ?? taskNow().result));
 
 const chooseModel = (model) => {
-  const before = kindName();
+  const before = taskNow();
   session.model = model;
   session.request = { ...session.request, ...UNTOUCHED };
-  if (session.live && kindName() !== before) session.trace = null; // no panel could draw it
+  if (session.live && taskNow() !== before) session.trace = null; // no panel could draw it
   fitPanels();
-  byId("source-language").textContent = languageName(model?.from) || kindNow().source;
+  byId("source-language").textContent = languageName(model?.from) || taskNow().source;
   byId("target-language").textContent = languageName(model?.to) || resultTitle();
   byId("file-choice").hidden = !translating();
   byId("detected").textContent = "";

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -18,11 +18,15 @@ from torch.nn import functional as F
 from headway.data.labelled import Document, Form, read
 from headway.data.padding import packs, pad_rows
 from headway.errors import UsageError
+from headway.inspection.single_stack import SingleStack
+from headway.inspection.trace_request import Check, TraceRequest, go_on
 from headway.metrics.classes import class_scores, confusion, f1_by_label
 from headway.metrics.evaluation import Evaluation, Tally
 from headway.model.classifiers import TextClassifier
 from headway.model.losses import exact
 from headway.storage.files import replace_text
+from headway.tasks.base import Predictor
+from headway.tasks.label_reports import check_same_labels
 from headway.text.tokenizer import Tokenizer
 from headway.text.vocabulary import BOS
 
@@ -113,8 +117,11 @@ class Classified:
         return found | {"cut": True} if self.cut else found
 
 
-class Classifier:
+class Classifier(Predictor):
     """A model with its pieces and its labels. Texts are sorted and packed by tokens inside."""
+
+    kind: ClassVar[str] = "classification"
+    noun: ClassVar[str] = "classifier"
 
     def __init__(
         self,
@@ -130,8 +137,26 @@ class Classifier:
 
     @property
     def answers(self) -> Classes:
-        """What classifiers that decide together have in common."""
+        """Return what classifiers that decide together must have in common."""
         return replace(self.classes, labels=tuple(sorted(self.classes.labels)))
+
+    def combine(self, others: Sequence[tuple[Path, Predictor]]) -> Predictor:
+        from headway.tasks.classification.ensemble import Classifiers  # which needs this module
+
+        members = [cast(Classifier, other) for _, other in others]
+        check_same_labels(self.answers, [(path, cast(Classifier, other).answers) for path, other in others])
+        return Classifiers([self, *members])
+
+    def facts(self, folder: Path) -> dict[str, Any]:
+        stack = SingleStack(self.model, "encoder", "encoder.stack").server_facts(len(self.tokenizer))
+        return {"task": self.kind, "labels": list(self.classes.labels), **stack}
+
+    def trace(self, request: TraceRequest, check: Check = go_on) -> dict[str, Any]:
+        from headway.tasks.classification.trace import trace_classification  # which needs this module
+
+        return trace_classification(self, request)
+
+    # ------------------------------------------------------------ scores
 
     def ids(self, text: str) -> list[int]:
         """The class token and the text, cut where it is too long."""
@@ -161,9 +186,9 @@ class Classifier:
     def classify(self, texts: Sequence[str]) -> list[Classified]:
         chances = self.chances(texts)
         chosen = self.classes.decision.choose(chances, self.threshold)
-        return [self.made(*row) for row in zip(texts, chances, chosen, strict=True)]
+        return [self.build_prediction(*row) for row in zip(texts, chances, chosen, strict=True)]
 
-    def made(self, text: str, chances: np.ndarray, chosen: np.ndarray) -> Classified:
+    def build_prediction(self, text: str, chances: np.ndarray, chosen: np.ndarray) -> Classified:
         labels = self.classes.labels
         order = np.argsort(-chances, kind="stable")
         said = tuple(labels[i] for i in order if chosen[i]) if text.strip() else ()

@@ -29,7 +29,8 @@ from headway.model.losses import symmetric_kl
 from headway.model.size import check_share
 from headway.storage.card import CardFacts
 from headway.storage.checked_weights import filled
-from headway.tasks.base import Loaded, Setup, files_of
+from headway.tasks.base import Loaded, OpenOptions, Setup, TraceView, files_of
+from headway.tasks.classification import drawing
 from headway.tasks.classification.classifier import Classes, Classifier, Decision
 from headway.tasks.classification.documents import Documents
 from headway.tasks.label_reports import card_of, middling, named, place, say_labels
@@ -48,6 +49,7 @@ THRESHOLD = "threshold"  # its name in headway.json
 class Classification:
     """Give every text a label, or several."""
 
+    trace_view: ClassVar[TraceView] = drawing.VIEW
     implies: ClassVar[Mapping[str, Any]] = {
         "data": {"kind": "files"},
         "text": {"kind": "subword"},
@@ -87,6 +89,18 @@ class Classification:
 
     def prepare(self, setup: Setup) -> ClassificationTask:
         return ClassificationTask(setup, self)
+
+    def build_like(self, design: ModelDesign, shapes: Mapping[str, Sequence[int]]) -> TextClassifier:
+        """Return a fresh model whose tensors have these shapes."""
+        return self.build(design, shapes["encoder.embedding.weight"][0], shapes["linear.weight"][0])
+
+    def open(self, loaded: Loaded, options: OpenOptions) -> Classifier:
+        """Return the predictor of a model folder."""
+        classes, tokenizer = Classes.load(loaded.folder), load(loaded.folder, STEM)
+        model = filled(lambda: self.build(loaded.design, len(tokenizer), len(classes.labels)), loaded.tensors)
+        longest = min(files_of(loaded.data).longest, loaded.design.longest)
+        threshold = float(loaded.facts.get(THRESHOLD, 0.5))
+        return Classifier(model.to(loaded.device), tokenizer, classes, longest, loaded.device, threshold)
 
     def build(self, design: ModelDesign, pieces: int, labels: int) -> TextClassifier:
         if not isinstance(design, TextEncoderDesign):
@@ -236,14 +250,3 @@ class ClassificationTask:
         sizes = {"vocabulary": len(self.tokenizer), "labels": len(self.classes.labels)}
         units = "nats a text", "per cent"
         return card_of("text-classification", folder, self.setup.files, counts, sizes, scores, units)
-
-
-def open_classifier(loaded: Loaded) -> Classifier:
-    """A model folder as a predictor."""
-    settings = loaded.task
-    assert isinstance(settings, Classification)
-    classes, tokenizer = Classes.load(loaded.folder), load(loaded.folder, STEM)
-    model = filled(lambda: settings.build(loaded.design, len(tokenizer), len(classes.labels)), loaded.tensors)
-    longest = min(files_of(loaded.data).longest, loaded.design.longest)
-    threshold = float(loaded.facts.get(THRESHOLD, 0.5))
-    return Classifier(model.to(loaded.device), tokenizer, classes, longest, loaded.device, threshold)

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from headway.data.padding import pad_rows
 from headway.errors import UsageError
-from headway.inspection.single_stack import Single
-from headway.inspection.tokens import fitting, slots, told_pieces
+from headway.inspection.single_stack import SingleStack
+from headway.inspection.tokens import check_length, describe_pieces, slots
 from headway.inspection.trace_request import LONGEST, TraceRequest
 from headway.model.hooks import ablate, record, twin
 from headway.tasks.classification.classifier import Classified, Classifier
@@ -24,8 +24,8 @@ ROWS = 32  # texts read at once when pieces are left out
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What the model makes of a text."""
+class TracedClassification:
+    """A text with its classes, what each piece counts, and the attention weights."""
 
     classified: Classified
     chances: Float[Tensor, "v"]
@@ -34,7 +34,7 @@ class Judged:
 
     @property
     def order(self) -> list[int]:
-        """Numbers of the classes, the likeliest first."""
+        """Return the numbers of the classes, the likeliest first."""
         return self.chances.argsort(descending=True, stable=True).tolist()
 
     def logp(self, number: int) -> float:
@@ -42,10 +42,10 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Looked:
-    """A classifier that nobody else uses."""
+class TracedClassifier:
+    """A classifier whose model can be changed for one trace."""
 
-    stack: Single
+    stack: SingleStack
     classifier: Classifier
 
     @torch.inference_mode()
@@ -55,18 +55,18 @@ class Looked:
         return self.classifier.classes.decision.chances(torch.cat(scores))
 
     @torch.inference_mode()
-    def judge(self, text: str, ids: list[int]) -> Judged:
+    def judge(self, text: str, ids: list[int]) -> TracedClassification:
         with record(self.stack.model) as seen:
             chances = self.chances([ids])[0]
         decision, model = self.classifier.classes.decision, self.classifier.model
         chosen = decision.choose(chances[None].numpy(), self.classifier.threshold)[0]
         pieces = torch.tensor([ids], device=self.classifier.device)
         pooling = model.pooling.weights(self.stack.model.get_submodule("encoder")(pieces), pieces > 0)[0]
-        made = self.classifier.made(text, chances.numpy(), chosen)
-        return Judged(made, chances, pooling.float().cpu(), self.stack.weights(seen))
+        made = self.classifier.build_prediction(text, chances.numpy(), chosen)
+        return TracedClassification(made, chances, pooling.float().cpu(), self.stack.weights(seen))
 
-    def occlusion(self, ids: list[int], found: Judged) -> dict[str, Any]:
-        """How much less likely a class is when a piece is left out, in nats; the class token cannot be."""
+    def occlusion(self, ids: list[int], found: TracedClassification) -> dict[str, Any]:
+        """Return how much less likely a class is without each piece, in nats; the class token is never left out."""
         whole = found.chances.clamp(min=1e-38).log()
         without = self.chances([[*ids[:place], *ids[place + 1 :]] for place in range(1, len(ids))])
         rows = found.order[:OCCLUDED]
@@ -78,21 +78,21 @@ class Looked:
 
 
 def trace_classification(classifier: Classifier, request: TraceRequest) -> dict[str, Any]:
-    """Classify a text and tell all about it."""
-    stack = Single(twin(classifier.model), "encoder", "encoder.stack")
-    silenced, looked = stack.silenced(request), Looked(stack, classifier)
+    """Classify a text and return its trace."""
+    stack = SingleStack(twin(classifier.model), "encoder", "encoder.stack")
+    silenced, looked = stack.silenced(request), TracedClassifier(stack, classifier)
     plain = ids_of(request.q, classifier)
-    ids = edited(plain, request, classifier)
+    ids = edit_pieces(plain, request, classifier)
     with ablate(stack.model, silenced):
         found = looked.judge(request.q, ids)
         occlusion = {"occlusion": looked.occlusion(ids, found)} if wants_occlusion(request, ids) else {}
     return {
-        "kind": "classification",
+        "kind": classifier.kind,
         "model": stack.facts(request.model, len(classifier.tokenizer)) | {"labels": len(classifier.classes.labels)},
         "request": asdict(request),
-        "source": {"text": request.q, "pieces": told_pieces(ids, classifier.tokenizer)},
+        "source": {"text": request.q, "pieces": describe_pieces(ids, classifier.tokenizer)},
         "target": {"text": ", ".join(found.classified.labels), "logp": found.logp(found.order[0]), "score": None},
-        "classes": told_classes(found, classifier.classes.labels),
+        "classes": describe_classes(found, classifier.classes.labels),
         "pooling": [round(weight, 6) for weight in found.pooling.tolist()],
         "baseline": baseline(looked.judge(request.q, plain), found) if request.changes else None,
         **occlusion,
@@ -101,31 +101,31 @@ def trace_classification(classifier: Classifier, request: TraceRequest) -> dict[
 
 
 def ids_of(text: str, classifier: Classifier) -> list[int]:
-    """All of it, or nothing: a text that is cut would be shown as if it were not."""
-    return fitting([BOS, *classifier.tokenizer.encode(text)], min(LONGEST, classifier.longest))
+    """Return the ids of the whole text; refuse one that the model would cut."""
+    return check_length([BOS, *classifier.tokenizer.encode(text)], min(LONGEST, classifier.longest))
 
 
-def edited(ids: list[int], request: TraceRequest, classifier: Classifier) -> list[int]:
-    """Replace or drop pieces; the class token stays."""
+def edit_pieces(ids: list[int], request: TraceRequest, classifier: Classifier) -> list[int]:
+    """Return the ids with pieces replaced or dropped; the class token stays."""
     found = slots(ids, request.edit, classifier.tokenizer, range(1, len(ids)))
     changed = [piece for slot in found for piece in slot]
     if request.edit and len(changed) == 1:
         raise UsageError("edit: every piece was dropped; leave at least one")
-    return fitting(changed, min(LONGEST, classifier.longest))
+    return check_length(changed, min(LONGEST, classifier.longest))
 
 
 def wants_occlusion(request: TraceRequest, ids: list[int]) -> bool:
     return "occlusion" in request.include and len(ids) > 1
 
 
-def told_classes(found: Judged, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """The likeliest first; `chosen` are those that the model answers with."""
+def describe_classes(found: TracedClassification, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the classes, the likeliest first; `chosen` are those that the model answers with."""
     chosen, chances = set(found.classified.labels), found.chances.tolist()
     return [{"label": labels[i], "p": chances[i], "chosen": labels[i] in chosen} for i in found.order]
 
 
-def baseline(before: Judged, now: Judged) -> dict[str, Any]:
-    """The answer without the change, and what the changed model thinks of it."""
+def baseline(before: TracedClassification, now: TracedClassification) -> dict[str, Any]:
+    """Return the answer without the change, and its log-probability with the change."""
     first = before.order[0]
     return {
         "text": ", ".join(before.classified.labels),

@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
 from headway.data.documents import Amounts, Reading
 from headway.errors import UsageError
+from headway.inspection.single_stack import SingleStack
+from headway.inspection.trace_request import Check, TraceRequest, go_on
 from headway.metrics import Score, Scores
 from headway.metrics.evaluation import Evaluation, Tally
-from headway.model.design import LanguageModelDesign
 from headway.model.models import LanguageModel
-from headway.storage.checked_weights import filled
-from headway.tasks.base import Loaded, Plain, Prediction, files_of
+from headway.tasks.base import Plain, Prediction, Predictor
 from headway.tasks.language_model.generation import Generator, Manner
 from headway.tasks.language_model.perplexity import Document, Perplexity, remembered, strided
-from headway.tasks.language_model.task import LanguageModelling, check_design
-from headway.text.tokenizer import Tokenizer, Tokenizers
+from headway.text.tokenizer import Tokenizer
 
 WINDOW = 64  # lines continued together
 OVERLAP = 4  # windows that hold every token, where they overlap
@@ -29,8 +29,11 @@ HEAD = ("read in", "loss", "perplexity", "of words", "bits a character", "bits a
 
 
 @dataclass(frozen=True)
-class LanguagePredictor:
+class LanguagePredictor(Predictor):
     """A language model, ready for raw text."""
+
+    kind: ClassVar[str] = "language_model"
+    noun: ClassVar[str] = "language model"
 
     model: LanguageModel
     tokenizer: Tokenizer
@@ -38,23 +41,22 @@ class LanguagePredictor:
     way: Reading
     manner: Manner = Manner()
 
-    @classmethod
-    def open(cls, loaded: Loaded) -> LanguagePredictor:
-        task, design = loaded.task, loaded.design
-        if not isinstance(task, LanguageModelling) or not isinstance(design, LanguageModelDesign):
-            raise UsageError(f"{loaded.folder}: a {loaded.task.kind} of kind {design.kind}, not a language model")
-        check_design(design, task.segment)
-        tokenizer = Tokenizers.load(loaded.folder).target
-        model = filled(lambda: design.build(len(tokenizer)), loaded.tensors)
-        way = task.reading(files_of(loaded.data))
-        return cls(model.to(loaded.device), tokenizer, task.segment, replace(way, invalid="replace"))
-
     @property
     def generator(self) -> Generator:
         return Generator(self.model, self.tokenizer, self.segment + self.model.memory, self.way.whole)
 
-    def in_manner(self, manner: Manner) -> LanguagePredictor:
-        return replace(self, manner=manner)
+    def with_options(self, **options: Any) -> Predictor:
+        if options.keys() - Manner.__dataclass_fields__.keys():
+            return super().with_options(**options)
+        return replace(self, manner=Manner(**options))
+
+    def facts(self, folder: Path) -> dict[str, Any]:
+        return {"task": self.kind} | SingleStack(self.model, "decoder", "stack").server_facts(len(self.tokenizer))
+
+    def trace(self, request: TraceRequest, check: Check = go_on) -> dict[str, Any]:
+        from headway.tasks.language_model.trace import trace_language_model  # which needs this module
+
+        return trace_language_model(self, request)
 
     # ------------------------------------------------------------ text
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -21,14 +21,17 @@ from headway.data.formats import open_bytes
 from headway.data.segments import InOrder, Shuffled, Size
 from headway.data.tokens import Tokens, build_tokens, open_tokens
 from headway.errors import UsageError
-from headway.model.design import LanguageModelDesign
+from headway.model.design import LanguageModelDesign, ModelDesign
 from headway.model.models import LanguageModel
 from headway.model.size import check_range, check_share
 from headway.storage.card import CardFacts, DataFile, Score
-from headway.tasks.base import Setup, files_of
+from headway.storage.checked_weights import filled
+from headway.tasks.base import Loaded, OpenOptions, Setup, TraceView, files_of
+from headway.tasks.language_model import drawing
 from headway.tasks.language_model.generation import Generator, Manner
 from headway.tasks.language_model.next_token import InputNoise, MemoryForward, SegmentForward
 from headway.tasks.language_model.perplexity import Perplexity, remembered, strided
+from headway.tasks.language_model.predictor import LanguagePredictor
 from headway.tasks.material import kept, place_of
 from headway.text.tokenizer import Tokenizer, Tokenizers
 from headway.training.forward_pass import ForwardPass
@@ -49,6 +52,7 @@ class LanguageModelling:
     """Language modelling: predict how running text goes on."""
 
     section: ClassVar[bool] = True
+    trace_view: ClassVar[TraceView] = drawing.VIEW
     implies: ClassVar[Mapping[str, Any]] = {"data": {"kind": "files"}, "model": {"kind": "language_model"}}
 
     kind: Literal["language_model"] = "language_model"
@@ -94,6 +98,23 @@ class LanguageModelling:
                 f"{self.interleaved_batches}, but the model has no memory; set model.memory, or leave them out"
             )
         return LanguageModelTask(setup, self, setup.design)
+
+    def build_like(self, design: ModelDesign, shapes: Mapping[str, Sequence[int]]) -> LanguageModel:
+        """Return a fresh model whose tensors have these shapes."""
+        if not isinstance(design, LanguageModelDesign):
+            raise UsageError(f"a language model needs model.kind language_model, not {design.kind}")
+        return design.build(next(shape[0] for name, shape in shapes.items() if name.endswith("embedding.weight")))
+
+    def open(self, loaded: Loaded, options: OpenOptions) -> LanguagePredictor:
+        """Return the predictor of a model folder."""
+        design = loaded.design
+        if not isinstance(design, LanguageModelDesign):
+            raise UsageError(f"{loaded.folder}: a {self.kind} of kind {design.kind}, not a language model")
+        check_design(design, self.segment)
+        tokenizer = Tokenizers.load(loaded.folder).target
+        model = filled(lambda: design.build(len(tokenizer)), loaded.tensors)
+        way = replace(self.reading(files_of(loaded.data)), invalid="replace")
+        return LanguagePredictor(model.to(loaded.device), tokenizer, self.segment, way)
 
     def reading(self, files: Files) -> Reading:
         return Reading(self.document, self.line_end == "text", files.invalid)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -20,11 +20,15 @@ from headway.data.padding import packs, pad_rows
 from headway.data.schemes import SCHEMES, Scheme
 from headway.data.tagged import Layout, Sentence, read, sentences
 from headway.errors import UsageError
+from headway.inspection.single_stack import SingleStack
+from headway.inspection.trace_request import Check, TraceRequest, go_on
 from headway.metrics.evaluation import Evaluation, Tally
 from headway.metrics.spans import count_spans, tag_scores
 from headway.model.classifiers import WordClassifier
 from headway.model.crf import Chain
 from headway.storage.files import replace_text
+from headway.tasks.base import Predictor
+from headway.tasks.label_reports import check_same_labels
 from headway.tasks.tagging.words import Stretch, WordReader
 
 FILE = "labels.json"
@@ -95,8 +99,11 @@ class Tagged:
         return facts
 
 
-class Tagger:
+class Tagger(Predictor):
     """A model with its pieces and its labels. Sentences are sorted and packed by tokens inside."""
+
+    kind: ClassVar[str] = "tagging"
+    noun: ClassVar[str] = "tagger"
 
     def __init__(self, model: WordClassifier, reader: WordReader, labelling: Labelling, device: torch.device) -> None:
         self.model, self.reader, self.labelling, self.device = model, reader, labelling, device
@@ -104,8 +111,24 @@ class Tagger:
 
     @property
     def answers(self) -> Labelling:
-        """What taggers that decide together have in common."""
+        """Return what taggers that decide together must have in common."""
         return replace(self.labelling, labels=tuple(sorted(self.labelling.labels)))
+
+    def combine(self, others: Sequence[tuple[Path, Predictor]]) -> Predictor:
+        from headway.tasks.tagging.ensemble import Taggers  # which needs this module
+
+        members = [cast(Tagger, other) for _, other in others]
+        check_same_labels(self.answers, [(path, cast(Tagger, other).answers) for path, other in others])
+        return Taggers([self, *members])
+
+    def facts(self, folder: Path) -> dict[str, Any]:
+        stack = SingleStack(self.model, "encoder", "encoder.stack").server_facts(len(self.reader.pieces.text))
+        return {"task": self.kind, "labels": list(self.labelling.labels), **stack}
+
+    def trace(self, request: TraceRequest, check: Check = go_on) -> dict[str, Any]:
+        from headway.tasks.tagging.trace import trace_tagging  # which needs this module
+
+        return trace_tagging(self, request)
 
     # ------------------------------------------------------------ text
 
@@ -136,18 +159,18 @@ class Tagger:
             chances = self.model.head.probabilities(scores, real, self.chain).gather(-1, best[..., None])[..., 0]
             for one, row, chance in zip(stretches, best.tolist(), chances.tolist(), strict=True):
                 labels[one.sentence][one.place], sure[one.sentence][one.place] = row[one.here], chance[one.here]
-        return self.told(given, labels, sure)
+        return self.build_predictions(given, labels, sure)
 
     @torch.inference_mode()
     def scores(self, given: Sequence[Sequence[str]]) -> list[Float[Tensor, "w v"]]:
-        """Of each label for each word, neighbours aside."""
+        """Return the score of each label for each word, neighbours aside."""
         found = [torch.zeros(len(words), len(self.labelling.labels), device=self.device) for words in given]
         for stretches, tensors in self.batches(self.reader.stretches(given)):
             for one, rows in zip(stretches, self.model(*tensors), strict=True):
                 found[one.sentence][one.place] = rows[one.here]
         return found
 
-    def told(
+    def build_predictions(
         self, given: Sequence[Sequence[str]], labels: Sequence[Sequence[int]], sure: Sequence[Sequence[float]]
     ) -> list[Tagged]:
         names, repair = self.labelling.labels, self.labelling.scheme.repair

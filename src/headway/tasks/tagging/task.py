@@ -28,9 +28,10 @@ from headway.model.losses import symmetric_kl
 from headway.model.size import check_share
 from headway.storage.card import CardFacts
 from headway.storage.checked_weights import filled
-from headway.tasks.base import Loaded, Setup, files_of
+from headway.tasks.base import Loaded, OpenOptions, Setup, TraceView, files_of
 from headway.tasks.label_reports import card_of, middling, named, say_labels
 from headway.tasks.material import kept, place_of
+from headway.tasks.tagging import drawing
 from headway.tasks.tagging.columns import Columns
 from headway.tasks.tagging.corpus import Annotated
 from headway.tasks.tagging.tagger import Labelling, Tagger
@@ -48,6 +49,7 @@ LETTER_STEP = 4  # room for a batch's letters grows by so many
 class Tagging:
     """Give every word a label."""
 
+    trace_view: ClassVar[TraceView] = drawing.VIEW
     implies: ClassVar[Mapping[str, Any]] = {
         "data": {"kind": "files"},
         "text": {"kind": "words"},
@@ -94,6 +96,19 @@ class Tagging:
 
     def prepare(self, setup: Setup) -> TaggingTask:
         return TaggingTask(setup, self)
+
+    def build_like(self, design: ModelDesign, shapes: Mapping[str, Sequence[int]]) -> WordClassifier:
+        """Return a fresh model whose tensors have these shapes."""
+        rows = {name: shape[0] for name, shape in shapes.items()}
+        letters = [rows[name] for name in rows if name.startswith("letters.") and name.endswith("embedding.weight")]
+        return self.build(design, rows["encoder.embedding.weight"], sum(letters), rows["head.linear.weight"])
+
+    def open(self, loaded: Loaded, options: OpenOptions) -> Tagger:
+        """Return the predictor of a model folder."""
+        labelling = Labelling.load(loaded.folder)
+        pieces = Pieces.load(loaded.folder, spelled=self.letters is not None)
+        model = filled(lambda: self.build(loaded.design, *pieces.sizes, len(labelling.labels)), loaded.tensors)
+        return Tagger(model.to(loaded.device), self.reader(loaded, pieces, labelling), labelling, loaded.device)
 
     def build(self, design: ModelDesign, pieces: int, letters: int, labels: int) -> WordClassifier:
         """For so many pieces, letters and labels."""
@@ -245,13 +260,3 @@ class TaggingTask:
         sizes = {"vocabulary": len(self.pieces.text), "labels": len(self.labelling.labels)}
         units = "nats a word", f"per cent, scheme:{self.labelling.scheme.name}"
         return card_of("token-classification", folder, self.setup.files, counts, sizes, scores, units)
-
-
-def open_tagger(loaded: Loaded) -> Tagger:
-    """A model folder as a predictor."""
-    settings = loaded.task
-    assert isinstance(settings, Tagging)
-    labelling = Labelling.load(loaded.folder)
-    pieces = Pieces.load(loaded.folder, spelled=settings.letters is not None)
-    model = filled(lambda: settings.build(loaded.design, *pieces.sizes, len(labelling.labels)), loaded.tensors)
-    return Tagger(model.to(loaded.device), settings.reader(loaded, pieces, labelling), labelling, loaded.device)

@@ -9,9 +9,9 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from headway.inspection.panels import KINDS
 from headway.reports.plots import new_figure, save
 from headway.tasks.translation.head_survey import Finding, Survey
+from headway.tasks.translation.panels import KINDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,12 +8,12 @@ from typing import Any
 
 from headway.data.padding import pad_rows
 from headway.inspection.forward_pass import read
-from headway.inspection.heads import average, reading_habits, told
-from headway.inspection.panels import KINDS
+from headway.inspection.heads import average, describe_heads, reading_habits
 from headway.inspection.trace_request import Head
 from headway.model.hooks import ablate, twin
 from headway.model.models import EncoderDecoder
 from headway.tasks.translation.ablation_pairs import Pairs
+from headway.tasks.translation.panels import KINDS
 
 Progress = Callable[[int], None]
 Measure = Callable[[EncoderDecoder], dict[str, float]]
@@ -29,7 +29,7 @@ class Finding:
     label: str
     changes: dict[str, float]  # loss (nats a piece), and BLEU and chrF where they were measured
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         plain = {"entropy": self.entropy, "distance": self.distance, "label": self.label, "changes": self.changes}
         return asdict(self.head) | plain
 
@@ -42,8 +42,8 @@ class Survey:
     whole: dict[str, float]
     findings: list[Finding]
 
-    def told(self) -> dict[str, Any]:
-        heads = [one.told() for one in self.findings]
+    def to_dict(self) -> dict[str, Any]:
+        heads = [one.to_dict() for one in self.findings]
         return {"version": 1, "kind": "heads", "sentences": self.sentences, "whole": self.whole, "heads": heads}
 
 
@@ -77,4 +77,4 @@ def habits_of(model: EncoderDecoder, pairs: Pairs) -> list[dict[str, Any]]:
         reading = read(model, pad_rows([source], pairs.device), target[:-1])
         for name, kind in KINDS.items():
             seen[name].append(reading_habits(reading, pairs.tokenizers, *kind))
-    return [head for name, kind in KINDS.items() for head in told(average(seen[name]), *kind)]
+    return [head for name, kind in KINDS.items() for head in describe_heads(average(seen[name]), *kind)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -19,12 +19,13 @@ from headway.data.padding import packs, pad_rows
 from headway.data.quick_check import look
 from headway.errors import UsageError
 from headway.metrics import choose, measure
-from headway.model.design import EncoderDecoderDesign
+from headway.model.design import EncoderDecoderDesign, ModelDesign
 from headway.model.models import EncoderDecoder
 from headway.search import Beam, Greedy, Limits
 from headway.storage.card import CardFacts, DataFile, Score
-from headway.tasks.base import Setup, pairs_of
+from headway.tasks.base import Loaded, OpenOptions, Predictor, Setup, TraceView, pairs_of
 from headway.tasks.material import Material
+from headway.tasks.translation import drawing
 from headway.tasks.translation.outputs import AnyText, Output
 from headway.tasks.translation.validation_attention import attending
 from headway.text.sampling import Resampler
@@ -38,6 +39,7 @@ from headway.training.task import Stream, Validation
 class Translation:
     """Translation: read a sentence, write a sentence."""
 
+    trace_view: ClassVar[TraceView] = drawing.VIEW
     implies: ClassVar[Mapping[str, Any]] = {}
     section: ClassVar[bool] = True
 
@@ -64,6 +66,20 @@ class Translation:
         if not isinstance(setup.design, EncoderDecoderDesign):
             raise UsageError(f"translation needs a model that reads and writes, not {setup.design.kind}")
         return TranslationTask(self, setup, Material.of(setup))
+
+    def build_like(self, design: ModelDesign, shapes: Mapping[str, Sequence[int]]) -> EncoderDecoder:
+        """Return a fresh model whose tensors have these shapes."""
+        if not isinstance(design, EncoderDecoderDesign):
+            raise UsageError(f"translation needs a model that reads and writes, not {design.kind}")
+        tables = {name: shape[0] for name, shape in shapes.items() if name.endswith("embedding.weight")}
+        shared = next(iter(tables.values()))  # a table that serves both sides is saved once
+        return design.build(*(tables.get(f"{side}_embedding.weight", shared) for side in ("source", "target")))
+
+    def open(self, loaded: Loaded, options: OpenOptions) -> Predictor:
+        """Return the translator of a model folder."""
+        from headway.tasks.translation.translator import Translator  # which needs the run, and that needs this module
+
+        return Translator.open(loaded, options)
 
 
 class TranslationBatch(NamedTuple):

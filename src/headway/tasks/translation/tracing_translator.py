@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import UsageError
-from headway.inspection.trace_files import as_json
 from headway.inspection.trace_request import EVERYTHING, TooLongError, TraceRequest
 from headway.storage.files import disk_trouble
 from headway.tasks.trace import trace
+from headway.tasks.trace_files import as_json
 from headway.tasks.translation.result import Translation
 from headway.tasks.translation.translator import Manner, Translator
 

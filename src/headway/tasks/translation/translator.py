@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import regex
 import torch
@@ -16,21 +17,28 @@ import torch
 from headway.builtin import chosen
 from headway.data.glossary import Glossary
 from headway.data.padding import packs, pad_rows
-from headway.devices import choose_device, one_thread
+from headway.devices import one_thread
+from headway.engines.attended import Attended
 from headway.engines.batches import SENTENCES, spread
 from headway.engines.choice import Chosen, choose
 from headway.engines.pytorch import TorchEngine
 from headway.errors import UsageError
+from headway.inspection.trace_request import Check, TraceRequest, go_on
+from headway.metrics import choose as choose_measures
+from headway.metrics import measure
+from headway.metrics.evaluation import Evaluation
 from headway.model.alignment import align
 from headway.model.design import EncoderDecoderDesign
 from headway.model.models import EncoderDecoder
+from headway.reports.testset import read_lines
 from headway.search import Beam, Constrained, Ensemble, Greedy, Hypothesis, Limits, Sample, Search, score_texts
 from headway.search.logits_processors import ForcedPrefix, LogitsProcessor, NoRepeatNgram
 from headway.search.minimum_bayes_risk import rerank_by_risk
 from headway.storage.checked_weights import filled
-from headway.storage.folder import read_model
-from headway.storage.publication import newest
-from headway.tasks.run import Run, saved_run
+from headway.tasks.base import Loaded, OpenOptions, Plain, Prediction, Predictor
+from headway.tasks.predictors import open_together
+from headway.tasks.run import Run
+from headway.tasks.translation.facts import server_facts
 from headway.tasks.translation.result import Translation, joined
 from headway.tasks.translation.task import Translation as Task
 from headway.text import protected_spans
@@ -111,23 +119,20 @@ def checked(one: Translation, how: Manner) -> Translation:
     return replace(one, lost=protected_spans.lost(wanted, one.text), alternatives=others)
 
 
-def check_together(engine: str, precision: str) -> None:
-    for what, given, fits in (("engine", engine, "torch"), ("precision", precision, "fp32")):
-        if given not in ("auto", fits):
-            raise UsageError(f"{what} is {given!r}, but several models write together by {fits} alone; leave it out")
-
-
 def translation_of(run: Run) -> Task:
     if not isinstance(run.task, Task):
         raise UsageError(f"this model was trained for {run.task.kind}, not to write text for a text")
     return run.task
 
 
-class Translator:
+class Translator(Predictor):
     """A trained model, ready for raw text. Safe to use from several threads.
 
     With models beside it that have the same pieces it writes what they say on average; alignments are its own.
     """
+
+    kind: ClassVar[str] = "translation"
+    noun: ClassVar[str] = "translator"
 
     def __init__(
         self, run: Run, tokenizers: Tokenizers, model: EncoderDecoder, chosen: Chosen, device: torch.device
@@ -138,6 +143,7 @@ class Translator:
         self.task = translation_of(run)
         self.source_language, self.target_language = run.pairs.source_language, run.pairs.target_language
         self.longest = run.pairs.longest
+        self.to = ""  # target language of predictions, for multilingual models
 
     @classmethod
     def load(
@@ -154,22 +160,24 @@ class Translator:
         """
         if isinstance(beside, str):
             raise UsageError("give a list of folders, not one string: beside=[folder]")
-        folder, where = chosen([] if folder is None else [Path(folder)])[0], choose_device(device or "auto")
+        folder, others = chosen([] if folder is None else [Path(folder)])[0], [Path(other) for other in beside]
         with one_thread():
-            if not beside:
-                return cls._open(folder, where, engine, precision)
-            check_together(engine, precision)
-            first = cls._open(folder, where, "torch", "fp32")
-            return first._together([(Path(other), cls._open(Path(other), where, "torch", "fp32")) for other in beside])
+            found = open_together(folder, others, device or "auto", OpenOptions(engine, precision))
+        if not isinstance(found, Translator):
+            raise UsageError(f"{folder}: a {found.noun}, not a translator; see headway predict")
+        return found
 
     @classmethod
-    def _open(cls, folder: Path, where: torch.device, engine: str, precision: str) -> Translator:
-        files, tokenizers = newest(folder, lambda place: (read_model(place), Tokenizers.load(place)))
-        run = saved_run(files.config_text, f"{folder}/config.toml")
+    def open(cls, loaded: Loaded, options: OpenOptions) -> Translator:
+        """Return the translator of a model folder."""
+        run, device = loaded.run, loaded.device
         if not isinstance(run.model, EncoderDecoderDesign):
-            raise UsageError(f"{folder}: a model of the kind {run.model.kind}, not a translator; see headway predict")
-        model = filled(partial(run.model.build, len(tokenizers.source), len(tokenizers.target)), files.tensors)
-        return cls(run, tokenizers, model, choose(model.to(where), run.model, engine, precision), where)
+            raise UsageError(f"{loaded.folder}: a model of the kind {run.model.kind}, which cannot translate")
+        tokenizers = Tokenizers.load(loaded.folder)
+        model = filled(partial(run.model.build, len(tokenizers.source), len(tokenizers.target)), loaded.tensors)
+        return cls(
+            run, tokenizers, model, choose(model.to(device), run.model, options.engine, options.precision), device
+        )
 
     @property
     def direction(self) -> str:
@@ -182,15 +190,17 @@ class Translator:
         unlike = any(a and b and a != b for a, b in zip(ours, theirs, strict=True))
         return unlike or self.run.pairs.multilingual != other.run.pairs.multilingual
 
-    def _together(self, others: Sequence[tuple[Path, Translator]]) -> Translator:
-        for folder, other in others:
+    def combine(self, others: Sequence[tuple[Path, Predictor]]) -> Translator:
+        """Return this translator, which from now on writes what it and the others say on average."""
+        translators = [(folder, cast(Translator, other)) for folder, other in others]
+        for folder, other in translators:
             if other.tokenizers.fingerprint != self.tokenizers.fingerprint:
                 told = "train both on the same files and validation files, with the same [text]"
                 raise UsageError(f"{folder}: its pieces are not those of the first model; {told}")
             if self.opposes(other):
                 raise UsageError(f"{folder}: it translates {other.direction}, and the first model {self.direction}")
             self.longest = min(self.longest, other.longest)
-        self.writer = Ensemble([self.model, *(other.model for _, other in others)])
+        self.writer = Ensemble([self.model, *(other.model for _, other in translators)])
         self.engine = TorchEngine(self.writer)
         self.chosen = Chosen(self.engine, "several models write together in PyTorch alone")
         return self
@@ -213,6 +223,50 @@ class Translator:
             for line, (parts, gaps) in zip(lines, paragraphs, strict=True)
         ]
         return [checked(one, how) for one in made] if how.keep else made
+
+    # ------------------------------------------------------------ as a predictor
+
+    def predict(self, lines: Iterable[str], columns: bool = False) -> Iterator[Prediction]:
+        if columns:
+            raise UsageError("a translator reads lines of text, not columns")
+        for one in self.stream(lines, to=self.to):
+            yield Plain(" ".join(one.text.splitlines()), {"source": one.source, "score": round(one.score, 4)})
+
+    def evaluate(self, files: Sequence[Path]) -> Evaluation:
+        if len(files) != 2:
+            count = f"{len(files)} {'file' if len(files) == 1 else 'files'}"
+            raise UsageError(f"{count}: a translator is measured on two, --source and --reference")
+        sources, references = (read_lines(path) for path in files)
+        if len(sources) != len(references):
+            raise UsageError(f"{files[0]} has {len(sources):,} lines but {files[1]} has {len(references):,}")
+        outputs = [one.text for one in self.stream(sources, to=self.to)]
+        measures, language = choose_measures("bleu,chrf,ter"), self.to or self.target_language
+        return Evaluation(len(outputs), measure(outputs, references, measures, language))
+
+    def with_options(self, **options: Any) -> Predictor:
+        if options.keys() - {"to"}:
+            return super().with_options(**options)
+        self.tag(options["to"])  # refuse a language that the model does not know before anything is read
+        changed = copy(self)
+        changed.to = options["to"]
+        return changed
+
+    def prefix_ids(self, prefix: str) -> tuple[int, ...]:
+        return tuple(self.tokenizers.target.encode(prefix)) if prefix else ()
+
+    def facts(self, folder: Path) -> dict[str, Any]:
+        return server_facts(self, folder)
+
+    def trace(self, request: TraceRequest, check: Check = go_on) -> dict[str, Any]:
+        from headway.tasks.translation.trace import trace_translation  # which needs this module
+
+        return trace_translation(self, request, check)
+
+    def share_machine(self, workers: int, check: Callable[[], None]) -> None:
+        self.engine.workers = min(self.engine.workers, workers)
+        self.engine = Attended(self.engine, check)
+
+    # ------------------------------------------------------------ how
 
     def manner(self, **given: Any) -> Manner:
         """How to translate, as was asked for; otherwise as the task has it."""

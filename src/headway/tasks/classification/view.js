@@ -1,5 +1,5 @@
 "use strict";
-// Panel K. The classes of a text, and its pieces: how much each counts, and what it is worth for a class.
+// Classification: the classes of a text, and its pieces: how much each counts, and what it is worth for a class.
 
 const classesView = { measure: "occlusion", label: null, piece: null };
 
@@ -106,3 +106,25 @@ const drawClasses = (host, trace) => {
   if (same && session.live && classesView.piece !== null && classesView.piece < session.original.length)
     show(classesView.piece);
 };
+
+// ---------------------------------------------------------------- the task
+
+TASKS.set("classification", {
+  title: "Classification",
+  source: "Text",
+  result: "Class",
+  noun: "answer",
+  cut: WHOLE,
+  told: ({ labels, probabilities }) =>
+    labels.map((label) => `${label} ${percent(probabilities[label])}`).join(", ") || "none",
+  summary: (trace) =>
+    trace.classes
+      .filter((each) => each.chosen)
+      .map((each) => `${each.label} ${percent(each.p)}`)
+      .join(", ") || "none",
+  panels: [
+    { id: "classes", title: "Classes", parts: ["occlusion"], draw: drawClasses },
+    ATTENTION_PANEL,
+    HEADS_PANEL,
+  ],
+});

@@ -1,4 +1,4 @@
-"""The panels of a trace: each is a function of one look at a translation."""
+"""The panels of a trace: each is a function of what the search and the model did."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.inspection.attribution import attribution, occlusion
-from headway.inspection.beam_trace import Watched
+from headway.inspection.beam_trace import TracedSearch
 from headway.inspection.figure import inside
 from headway.inspection.forward_pass import Reading
-from headway.inspection.heads import reading_habits, told
+from headway.inspection.heads import describe_heads, reading_habits
 from headway.inspection.logit_lens import lens
-from headway.inspection.trace_request import Check, TraceRequest
+from headway.inspection.trace_request import Check, Panel, TraceRequest
 from headway.model.design import Design
 from headway.model.models import EncoderDecoder
 from headway.storage.byte_tables import pack
@@ -22,57 +22,55 @@ KINDS = {"encoder": ("encoder", "self"), "decoder": ("decoder", "self"), "cross"
 
 
 @dataclass(frozen=True)
-class Look:
-    """A translation that is looked at."""
+class PanelInput:
+    """What the panels of one trace are made from."""
 
     model: EncoderDecoder  # a twin that nobody else uses, with heads silenced as asked
     design: Design
     tokenizers: Tokenizers
     request: TraceRequest
-    search: Watched
+    search: TracedSearch
     reading: Reading
     check: Check  # called between steps
 
 
-def attention(look: Look) -> dict[str, Any]:
+def attention(look: PanelInput) -> dict[str, Any]:
     return {name: pack(look.reading.attention(*kind)) for name, kind in KINDS.items()}
 
 
-def heads(look: Look) -> list[dict[str, Any]]:
-    return [
-        head for kind in KINDS.values() for head in told(reading_habits(look.reading, look.tokenizers, *kind), *kind)
-    ]
+def heads(look: PanelInput) -> list[dict[str, Any]]:
+    habits = {kind: reading_habits(look.reading, look.tokenizers, *kind) for kind in KINDS.values()}
+    return [head for kind, found in habits.items() for head in describe_heads(found, *kind)]
 
 
-def beam(look: Look) -> dict[str, Any]:
-    return look.search.told(look.tokenizers.target)
+def beam(look: PanelInput) -> dict[str, Any]:
+    return look.search.to_dict(look.tokenizers.target)
 
 
-def logit_lens(look: Look) -> dict[str, Any]:
+def logit_lens(look: PanelInput) -> dict[str, Any]:
     return lens(look.model, look.reading, look.tokenizers.target)
 
 
-def from_inside(look: Look) -> dict[str, Any]:
+def from_inside(look: PanelInput) -> dict[str, Any]:
     return inside(look.model, look.design, look.reading, look.tokenizers, look.request.position)
 
 
-PANELS: dict[str, Callable[[Look], Any]] = {
+PANELS: dict[Panel, Callable[[PanelInput], Any]] = {
     "attention": attention,
     "heads": heads,
     "beam": beam,
     "lens": logit_lens,
     "inside": from_inside,
 }
-CAUSES: dict[
-    str, Callable[[EncoderDecoder, Reading, Check], dict[str, Any]]
-] = {  # parts of one panel, as they cost much
+# Parts of one panel, since each takes much time.
+CAUSES: dict[Panel, Callable[[EncoderDecoder, Reading, Check], dict[str, Any]]] = {
     "attribution": attribution,
     "occlusion": occlusion,
 }
 
 
-def panels(look: Look) -> dict[str, Any]:
-    """Those that were asked for."""
+def panels(look: PanelInput) -> dict[str, Any]:
+    """Return the panels that the request names."""
     wanted, shown = look.request.include, {}
     for name, panel in PANELS.items():
         if name in wanted:

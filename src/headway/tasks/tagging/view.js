@@ -1,5 +1,5 @@
 "use strict";
-// Panel L. The words of a sentence with their labels: spans in colours, and how sure the model was of each.
+// Tagging: the words of a sentence with their labels, spans in colours, and how sure the model was of each.
 
 const labelsView = { measure: "label", word: null, held: false };
 const HUES = 6; // colours there are
@@ -57,26 +57,6 @@ const taggedRow = (trace, hues, onshow) => {
   );
   return row;
 };
-
-/** Names with their chances, as bars; the one that was chosen stands out. */
-const chanceBars = (rows, label) =>
-  make(
-    "ol",
-    { class: "options", "aria-label": label },
-    rows.map((row) =>
-      make(
-        "li",
-        { class: `option cause ${row.chosen ? "chosen" : ""}` },
-        make("span", { class: "option-text", dir: "auto" }, row.label),
-        make(
-          "span",
-          { class: "option-track" },
-          make("span", { class: "option-bar", style: { width: `${Math.max(0.5, 100 * row.p)}%` } }),
-        ),
-        make("span", { class: "option-p" }, percent(row.p)),
-      ),
-    ),
-  );
 
 const wordCard = (word, index) => [
   make("h3", { dir: "auto" }, word.text),
@@ -142,3 +122,21 @@ const drawLabels = (host, trace) => {
     labelsView.held,
   );
 };
+
+// ---------------------------------------------------------------- the task
+
+const spansTold = ({ words, labels, spans }) =>
+  spans
+    ? spans.map((span) => `${span.text} (${span.kind || "span"})`).join(", ") || "no spans"
+    : words.map((word, index) => `${word}/${labels[index]}`).join(" ");
+
+TASKS.set("tagging", {
+  title: "Tagging",
+  source: "Text",
+  result: "Labels",
+  noun: "labelling",
+  cut: ONE_A_LINE,
+  told: spansTold,
+  summary: (trace) => trace.target.text || "no spans",
+  panels: [{ id: "labels", title: "Labels", parts: [], draw: drawLabels }, ATTENTION_PANEL, HEADS_PANEL],
+});

@@ -1,10 +1,9 @@
-"""Several taggers or classifiers that decide together: what they find on average."""
+"""Several taggers that decide together by their mean scores."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -12,13 +11,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from headway.data.padding import packs
 from headway.model.crf import Chain, marginals, viterbi
-from headway.tasks.classification.classifier import Classifier
+from headway.tasks.label_reports import order_of
 from headway.tasks.tagging.tagger import ROWS, TOKENS, Tagged, Tagger
-
-
-def order_of(labels: Sequence[str], first: Sequence[str]) -> list[int]:
-    """Where a model has each label of the first one: what was held out decides which came first."""
-    return [labels.index(label) for label in first]
 
 
 class Taggers(Tagger):
@@ -47,7 +41,7 @@ class Taggers(Tagger):
             chances = marginals(scores, real, chain).gather(-1, best[..., None])[..., 0]
             for i, row, chance in zip(pack, best.tolist(), chances.tolist(), strict=True):
                 labels[i], sure[i] = row[: len(given[i])], chance[: len(given[i])]
-        return self.told(given, labels, sure)
+        return self.build_predictions(given, labels, sure)
 
     def scores(self, given: Sequence[Sequence[str]]) -> list[Float[Tensor, "w v"]]:
         found = [[scores[:, order] for scores in one.scores(given)] for one, order in self.members]
@@ -57,15 +51,3 @@ class Taggers(Tagger):
 def mean_chain(chains: Sequence[Chain]) -> Chain:
     parts = [(chain.first, chain.next, chain.last) for chain in chains]
     return Chain(*(torch.stack(each).mean(dim=0).detach() for each in zip(*parts, strict=True)))
-
-
-class Classifiers(Classifier):
-    """The mean of the chances, and of the thresholds. Each reads pieces of its own."""
-
-    def __init__(self, members: Sequence[Classifier]) -> None:
-        first, threshold = members[0], float(np.mean([member.threshold for member in members]))
-        super().__init__(first.model, first.tokenizer, first.classes, first.longest, first.device, threshold)
-        self.members = [(one, order_of(one.classes.labels, first.classes.labels)) for one in members]
-
-    def chances(self, texts: Sequence[str]) -> Float[np.ndarray, "n v"]:
-        return np.mean([one.chances(texts)[:, order] for one, order in self.members], axis=0)
