@@ -171,7 +171,7 @@ def test_scores_of_given_pairs_are_those_of_search(translator: Translator) -> No
         ({"beam": 0}, "beam is 0"),
         ({"beam": 2, "n_best": 3}, "n-best is 3"),
         ({"to": "fr"}, "language 'fr' is not in this model"),
-        ({"alpha": -1.0}, "alpha must be"),
+        ({"alpha": -1.0}, "alpha is -1.0; it must be from 0 to 10"),
     ],
 )
 def test_wrong_wishes_are_refused_in_one_line(translator: Translator, manner: dict[str, object], said: str) -> None:

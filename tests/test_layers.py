@@ -13,8 +13,8 @@ ROOT = Path(headway.__file__).parent
 
 # From the bottom to the top. A module may import from its own room and from those that stand before it.
 ROOMS = (
-    "errors", "subprocesses", "openmp", "version", "config", "builtin", "devices", "storage", "text", "data", "model",
-    "recipes", "search", "engines", "metrics", "reports", "training", "inspection", "tasks", "runs", "exchange",
+    "errors", "options", "subprocesses", "openmp", "version", "config", "builtin", "devices", "storage", "text", "data",
+    "model", "recipes", "search", "engines", "metrics", "reports", "training", "inspection", "tasks", "runs", "exchange",
     "serve", "commands", "cli", "__main__",
 )  # fmt: skip
 

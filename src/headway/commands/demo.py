@@ -38,7 +38,7 @@ All settings of this run are in {run}. Another model, and both learning curves:
 PAGE = """
 Type your own, and see why it says that:
   headway serve   # then open http://127.0.0.1:5000"""
-SERVER = "  (the server is extra: pip install 'headway[serve]')"
+SERVER = "  (the server is extra: pip install 'headway-mt[serve]')"
 
 
 def demo(

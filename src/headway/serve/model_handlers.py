@@ -19,9 +19,10 @@ from headway.serve.channel import Message
 from headway.serve.fingerprint import open_same
 from headway.serve.model_info import facts
 from headway.tasks.base import Predictor
+from headway.tasks.decoding_options import DecodingOptions
 from headway.tasks.predictors import TranslatorPredictor, open_model, translating
 from headway.tasks.translation.result import Translation
-from headway.tasks.translation.translator import Manner, Part, Translator
+from headway.tasks.translation.translator import Part, Translator
 from headway.text.vocabulary import EOS
 
 Stopped = Callable[[], bool]
@@ -91,17 +92,19 @@ class Desk:
 
     def stream(self, translator: Translator, message: Message, stopped: Stopped) -> list[Message]:
         """One text, greedily; tells what is written after every piece."""
-        how = translator.manner(beam=1, **message["manner"])
+        how = translator.decoding(beam=1, **message["manner"])
         parts, gaps = translator.cut(message["texts"][0], how)
         done = ""
         for part, gap in zip(parts, gaps, strict=True):
             done += self.written(translator, part, how, Watch(self, translator, message["id"], done, stopped)) + gap
         return [{"text": done}]
 
-    def written(self, translator: Translator, part: Part, how: Manner, watch: Watch) -> str:
+    def written(self, translator: Translator, part: Part, how: DecodingOptions, watch: Watch) -> str:
         try:
             shapes = (*translator.shapes([part], how), watch)
-            found = translator.engine.translate(translator.padded([part.ids]), how.search(), shapes)
+            found = translator.engine.translate(
+                translator.padded([part.ids]), how.search(translator.limits(how)), shapes
+            )
         except StoppedError:
             return ""
         return translator.tokenizers.target.decode(found[0][0].ids)

@@ -18,7 +18,8 @@ from headway.model.design import LanguageModelDesign
 from headway.model.models import LanguageModel
 from headway.storage.checked_weights import filled
 from headway.tasks.base import Loaded, Plain, Prediction, files_of
-from headway.tasks.language_model.generation import Generator, Manner
+from headway.tasks.decoding_options import GenerationOptions
+from headway.tasks.language_model.generation import Generator
 from headway.tasks.language_model.perplexity import Document, Perplexity, remembered, strided
 from headway.tasks.language_model.task import LanguageModelling, check_design
 from headway.text.tokenizer import Tokenizer, Tokenizers
@@ -36,7 +37,7 @@ class LanguagePredictor:
     tokenizer: Tokenizer
     segment: int
     way: Reading
-    manner: Manner = Manner()
+    options: GenerationOptions = GenerationOptions()
 
     @classmethod
     def open(cls, loaded: Loaded) -> LanguagePredictor:
@@ -53,15 +54,16 @@ class LanguagePredictor:
     def generator(self) -> Generator:
         return Generator(self.model, self.tokenizer, self.segment + self.model.memory, self.way.whole)
 
-    def in_manner(self, manner: Manner) -> LanguagePredictor:
-        return replace(self, manner=manner)
+    def with_options(self, options: GenerationOptions) -> LanguagePredictor:
+        """Return the same predictor that continues texts in another way."""
+        return replace(self, options=options)
 
     # ------------------------------------------------------------ text
 
     def write(self, prompt: str, hear: Callable[[str], None] | None = None) -> str:
         """What follows a prompt, over as many lines as it takes; `hear` gets it as it is written."""
         generator = self.generator
-        return generator.write(generator.ids(prompt), self.manner, hear)
+        return generator.write(generator.ids(prompt), self.options, hear)
 
     def predict(self, lines: Iterable[str], columns: bool = False) -> Iterator[Prediction]:
         """Each line, continued to its end."""
@@ -70,7 +72,7 @@ class LanguagePredictor:
         generator, source = self.generator, iter(lines)
         while some := list(islice(source, WINDOW)):
             prompts = [generator.ids(line) for line in some]
-            for prompt, line, best in zip(prompts, some, generator.finish(prompts, self.manner), strict=True):
+            for prompt, line, best in zip(prompts, some, generator.finish(prompts, self.options), strict=True):
                 text = " ".join(generator.after(prompt, best.ids).splitlines())
                 yield Plain(text, {"prompt": line, "score": round(best.total, 4), "finished": best.finished})
 

@@ -1,41 +1,31 @@
-"""Let a model say its best of every sentence of a test set."""
+"""Translate the sentences of a test set with a model."""
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from headway.errors import UsageError
 from headway.reports.testset import Outputs, TestSet
+from headway.tasks.decoding_options import DecodingOptions
+from headway.tasks.model_options import ModelOptions
 
 
-@dataclass(frozen=True)
-class Decoding:
-    """How models are run."""
-
-    beam: int = 5
-    device: str | None = None
-    engine: str = "auto"
-    to: str = ""  # target language, for multilingual models
-    beside: tuple[Path, ...] = ()  # models that write together with each
-
-
-def translate_with(folder: Path, test: TestSet, how: Decoding) -> tuple[Outputs, str]:
-    """A model's outputs, and the language it says it writes."""
+def translate_with(folder: Path, test: TestSet, options: DecodingOptions, models: ModelOptions) -> tuple[Outputs, str]:
+    """Return the outputs of a model, or of an ensemble, and the language that they are in."""
     if test.sources is None:
         raise UsageError(f"{folder}: a model needs sentences to translate; give them with --source")
     from headway.tasks.translation.translator import Translator
 
-    translator = Translator.load(folder, device=how.device, engine=how.engine, beside=how.beside)
+    translator = Translator.load(folder, models.device, models.engine, models.precision, models.beside)
     start = time.perf_counter()
-    results = translator.translate(list(test.sources), beam=how.beam, to=how.to)
+    results = translator.translate(list(test.sources), options)
     seconds = time.perf_counter() - start
     texts = tuple(result.text for result in results)
     confidences = tuple(_probability(result.score) for result in results)
-    name = " + ".join(map(str, (folder, *how.beside)))
-    return Outputs(name, texts, confidences, seconds), how.to or translator.target_language or ""
+    name = " + ".join(map(str, (folder, *models.beside)))
+    return Outputs(name, texts, confidences, seconds), options.to or translator.target_language or ""
 
 
 def _probability(score: float) -> float | None:

@@ -19,14 +19,15 @@ from headway.model.models import EncoderDecoder
 from headway.search import Beam, Hypothesis
 from headway.search.base import length_weight
 from headway.search.logits_processors import Prefix
+from headway.tasks.decoding_options import DecodingOptions
 from headway.tasks.translation.facts import design_of, facts
-from headway.tasks.translation.translator import Manner, Translator
+from headway.tasks.translation.translator import Translator
 
 
 def trace_translation(translator: Translator, request: TraceRequest, check: Check = go_on) -> dict[str, Any]:
     """Translate a sentence and tell all about it."""
     longest = min(LONGEST, design_of(translator).longest)
-    request = replace(request, alpha=Manner().alpha if request.alpha is None else request.alpha)
+    request = replace(request, alpha=DecodingOptions().alpha if request.alpha is None else request.alpha)
     check_prefix(request.prefix, translator.tokenizers.target)
     ids = source_ids(request.q, translator.tokenizers.source, longest, request.target)
     changed = edited(ids, request.edit, translator.tokenizers.source, longest)
