@@ -166,7 +166,7 @@ def test_stopping_says_how_to_go_on(tmp_path: Path, monkeypatch: Any, capsys: py
     with pytest.raises(typer.Exit) as stopped:
         command(minutes=0.03, out=tmp_path / "x")
     assert stopped.value.exit_code == 130
-    assert "to go on: headway demo --out" in capsys.readouterr().out
+    assert "to continue: headway demo --out" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan"), float("inf"), 1e6])

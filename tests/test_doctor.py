@@ -412,7 +412,7 @@ def test_one_file_formats(tmp_path: Path) -> None:
     lines = [json.dumps({"translation": {"xx": a, "yy": b}}) for a, b in rows]
     objects.write_text("\n".join([*lines, "broken"]))
     diagnosis = examine(objects, names=Names(source_language="xx", target_language="yy"))
-    assert [finding.title for finding in diagnosis.fatal] == ["unreadable: not a pair"]
+    assert [finding.title for finding in diagnosis.fatal] == [f"unreadable: not a pair in {objects}"]
     assert diagnosis.fatal[0].examples[0].where == f"{objects}:2001"
 
 

@@ -327,7 +327,6 @@ def test_argos_says_what_it_cannot_hold(model: Trained, part: str, tmp_path: Pat
         ("en-de", ("", ""), "toy", ("en", "de")),
         ("pt-BR-en", ("", ""), "toy", ("pt-BR", "en")),
         (None, ("cs", "en"), "fr-de", ("cs", "en")),
-        (None, ("", ""), "fr-de", ("fr", "de")),
         (None, ("", ""), "toy", ("", "")),
     ],
 )

@@ -31,8 +31,8 @@ class Corpus:
     target: str = ""  # text file with as many lines; empty for one-file formats
     weight: float = 1.0  # how often it is seen, compared with its size
     tag: str = ""  # target language tag, for multilingual models
-    source_field: str = ""  # as in data
-    target_field: str = ""  # as in data
+    source_field: str | int = ""  # as in data
+    target_field: str | int = ""  # as in data
     source_language: str = ""  # as in data
     target_language: str = ""  # as in data
 
@@ -60,8 +60,8 @@ class Data:
     dev_corpora: tuple[Corpus, ...] = ()  # more validation files
     source_language: str = ""  # which language to read from .tmx, or from "translation" in .jsonl
     target_language: str = ""  # the same for the target side
-    source_field: str = ""  # .tsv: column number; .jsonl: dotted field name; empty: found by itself
-    target_field: str = ""  # the same for the target side
+    source_field: str | int = ""  # .tsv: column number; .jsonl: dotted field name; empty: found by itself
+    target_field: str | int = ""  # the same for the target side
     dev_sentences: int = 1000  # pairs held out when there are no validation files, at most 5 % of all
     invalid: Invalid = "error"  # at bytes that are not UTF-8 and rows that are no pair: error, skip or replace
     longest: int = 250  # pieces a side may have; longer pairs are left out
@@ -128,8 +128,8 @@ def rows(corpus: Corpus, data: Data) -> Iterator[Row]:
 
 def _names(corpus: Corpus, data: Data) -> Names:
     return Names(
-        corpus.source_field or data.source_field,
-        corpus.target_field or data.target_field,
+        str(corpus.source_field or data.source_field),
+        str(corpus.target_field or data.target_field),
         corpus.source_language or data.source_language,
         corpus.target_language or data.target_language,
     )

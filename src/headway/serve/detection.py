@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from headway.errors import UsageError
-from headway.serve.languages import find, fold
+from headway.text.languages import find, fold
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from headway.data.languages import languages_of
 from headway.inspection.single_stack import Single
 from headway.serve.channel import Message
 from headway.serve.models import UNKNOWN_SOURCE, UNKNOWN_TARGET
 from headway.tasks.classification.classifier import Classifier
 from headway.tasks.language_model.predictor import LanguagePredictor
 from headway.tasks.predictors import TranslatorPredictor
-from headway.tasks.run import Run
 from headway.tasks.tagging.tagger import Tagger
 from headway.tasks.translation.translator import Translator
 from headway.text.tokenizer import Tokenizer
-
-CODE = r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?"
 
 
 def facts(name: str, folder: Path, model: Any) -> Message:
@@ -73,26 +70,11 @@ TELLERS: dict[type, Callable[[Any, Path], Message]] = {  # what a model of each 
 
 def directions(translator: Translator, folder: Path) -> Iterator[tuple[str, str, str]]:
     """Source, target and the tag that asks for it. A model with tags goes into every language it has one for."""
-    source, target = languages(translator.run, folder)
+    found = languages_of(translator.run.pairs, folder)
+    source, target = found[0] or UNKNOWN_SOURCE, found[1] or UNKNOWN_TARGET
     tags = sorted(translator.tokenizers.source.tags)
     if not tags:
         yield source, target, ""
     for tag in tags:
         sources = {corpus.source_language for corpus in translator.run.pairs.corpora if corpus.tag == tag} - {""}
         yield from ((one, tag, tag) for one in sorted(sources) or [source])
-
-
-def languages(run: Run, folder: Path) -> tuple[str, str]:
-    """As the configuration says, else by the training files' endings, else by the folder's name, such as en-de."""
-    data = run.pairs
-    named = re.search(rf"(?:^|[._-])({CODE})-({CODE})$", folder.resolve().name)
-    by_folder = (named[1], named[2]) if named else (UNKNOWN_SOURCE, UNKNOWN_TARGET)
-    by_files = (ending(data.source), ending(data.target))
-    by_name = by_files if all(by_files) and by_files[0] != by_files[1] else by_folder
-    return data.source_language or by_name[0], data.target_language or by_name[1]
-
-
-def ending(path: str) -> str:
-    """en for train.en and train.en.gz; nothing for corpus.txt."""
-    found = re.search(rf"\.({CODE})(?:\.(?:gz|xz|zst))?$", path)
-    return found[1] if found and found[1] not in ("txt", "tsv", "csv", "tok", "tmx", "bpe", "src", "tgt") else ""

@@ -14,6 +14,7 @@ import torch
 
 from headway import config
 from headway.builtin import chosen
+from headway.data.languages import languages_of
 from headway.data.padding import packs, pad_rows
 from headway.devices import choose_device, one_thread
 from headway.engines.base import Engine
@@ -36,6 +37,7 @@ from headway.tasks.run import Run
 from headway.tasks.translation.result import Translation, joined
 from headway.tasks.translation.task import Translation as Task
 from headway.text import protected_spans
+from headway.text.languages import find
 from headway.text.protected_spans import Span
 from headway.text.sentences import sentences
 from headway.text.tokenizer import Tokenizers
@@ -132,8 +134,10 @@ class Translator:
         )
         if not isinstance(run.model, EncoderDecoderDesign):
             raise UsageError(f"{folder}: a model of the kind {run.model.kind}, not a translator; see headway predict")
+        languages = dict(zip(("source_language", "target_language"), languages_of(run.pairs, folder), strict=True))
         model = filled(partial(run.model.build, len(tokenizers.source), len(tokenizers.target)), files.tensors)
-        return cls(run, tokenizers, model, engine_for(model.to(where), run, engine, precision), where)
+        known = replace(run, data=replace(run.pairs, **languages))
+        return cls(known, tokenizers, model, engine_for(model.to(where), run, engine, precision), where)
 
     @property
     def direction(self) -> str:
@@ -258,8 +262,8 @@ class Translator:
     def tag(self, to: str) -> list[int]:
         """The piece that asks for a language. A multilingual model must be asked for one."""
         tags = self.tokenizers.source.tags
-        if to in tags:
-            return [tags[to]]
+        if (known_as := find(to, tags) if to else None) is not None:
+            return [tags[known_as]]
         known = ", ".join(sorted(tags)) or "no tags: it knows one direction"
         if to:
             raise UsageError(f"language {to!r} is not in this model; it has {known}")
