@@ -26,6 +26,7 @@ NEXT = """
 Ask it yourself:
   echo transformer | headway translate {model}
   headway evaluate {model} --source {letters} --reference {phonemes} --metrics exact,per --html {folder}/report.html
+(evaluate is stricter: it accepts one pronunciation of each word, and the figures above accept all of the dictionary)
 
 The same with two files of your own, line by line translations of one another:
   headway train --source train.en --target train.de --out en-de
