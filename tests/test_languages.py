@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from headway import config
 from headway.data.corpus import Data
 from headway.data.languages import ending, languages_of, languages_to_train
 from headway.metrics.catalogue import bleu_tokenizer
+from headway.tasks.run import Run
 
 ENGLISH = "the dog is in the house and it was on the way to that place\n" * 30
 CHINESE = "狗在房子里，它正在去那个地方的路上。\n" * 30
@@ -43,3 +45,9 @@ def test_endings_that_are_no_languages() -> None:
     assert [ending(name) for name in ("x.txt", "x.tok", "x.gz", "x", "x.en-de.de", "x.cmn")] == [
         "", "", "", "", "de", "cmn"
     ]  # fmt: skip
+
+
+def test_columns_may_be_set_as_numbers() -> None:
+    table = config.override({"data": {"source": "a.tsv"}}, ["data.source_field=1", "data.target_field=2"])
+    data = config.from_dict(Run, table).data
+    assert isinstance(data, Data) and (data.source_field, data.target_field) == (1, 2)
