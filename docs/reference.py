@@ -20,7 +20,7 @@ from headway.tasks.run import Run
 
 GENERATED = "<!-- written by docs/build.py: change the code, then `make docs` -->"
 PUBLIC = {  # what Python programs may rely on
-    "headway": ("Translator", "Translation"),
+    "headway": ("Translator", "DecodingOptions", "Translation"),
     "headway.search": (),
     "headway.metrics": (),
     "headway.model.hooks": ("record", "Seen", "ablate", "attention_layers"),

@@ -24,6 +24,7 @@ class Room:
 
 ROOMS = {  # from the bottom to the top: a module may import from its own room and from those before it
     "errors": Room("errors that a user can cause, each with its exit code"),
+    "options": Room("options declared once, for Python, the command line and the server"),
     "subprocesses": Room("how child processes are started safely"),
     "openmp": Room("OpenMP settings for a busy machine"),
     "version": Room("versions of packages, and optional packages"),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway import Translator
+from headway import DecodingOptions, Translator
 from headway.data.glossary import Glossary
 from headway.errors import UsageError
 from headway.text.sentences import sentences
@@ -171,7 +171,7 @@ def test_scores_of_given_pairs_are_those_of_search(translator: Translator) -> No
         ({"beam": 0}, "beam is 0"),
         ({"beam": 2, "n_best": 3}, "n-best is 3"),
         ({"to": "fr"}, "language 'fr' is not in this model"),
-        ({"alpha": -1.0}, "alpha must be"),
+        ({"alpha": -1.0}, "alpha is -1.0; it must be from 0 to 10"),
     ],
 )
 def test_wrong_wishes_are_refused_in_one_line(translator: Translator, manner: dict[str, object], said: str) -> None:
@@ -182,8 +182,17 @@ def test_wrong_wishes_are_refused_in_one_line(translator: Translator, manner: di
 def test_tags_choose_the_language(tmp_path: Path) -> None:
     translator = Translator.load(random_folder(tmp_path / "m", tags=("de", "fr")), device="cpu", engine="torch")
     assert translator(["a dog"], to="de", beam=1)[0].text
+    expected = translator(["a dog"], to="de", beam=1)[0].text
+    assert [translator(["a dog"], to=code, beam=1)[0].text for code in ("DE", "de-AT", "De_de")] == [expected] * 3
     with pytest.raises(UsageError, match="it has de, fr"):
         translator(["a dog"], to="es")
+
+
+def test_options_are_given_whole_or_by_name(translator: Translator) -> None:
+    options = DecodingOptions(beam=3, n_best=2)
+    whole, named = translator(TEXT[:2], options), translator(TEXT[:2], beam=3, n_best=2)
+    assert whole == named
+    assert translator(TEXT[:2], options, n_best=1) == translator(TEXT[:2], beam=3)
 
 
 def test_sampling_repeats_with_its_seed_and_best_chooses_among_samples(translator: Translator) -> None:

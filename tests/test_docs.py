@@ -16,7 +16,9 @@ import pytest
 import torch
 import typer.main
 
+from headway.builtin import present
 from headway.cli import app
+from headway.commands.train import start
 from headway.data.corpus import Data
 from headway.recipes import tiny
 from headway.runs.trainer import Trainer
@@ -25,11 +27,13 @@ from headway.text.tokenizer import Characters
 from headway.training.ranks import Ranks
 from headway.training.settings import Training
 from headway.training.signals import StopRequest
+from test_doctor import invent
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NOT_RUN = re.compile(r"<!-- not run: .+ -->\n$")  # stands before a block that the tests cannot run, with the reason
 NUMBER = re.compile(r"\d+\.\d+")
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -42,6 +46,13 @@ class Block(NamedTuple):
     output: str | None
 
 
+def skipped(path: Path) -> set[int]:
+    """Return the lines of the blocks that a page marks as not run."""
+    text = path.read_text(encoding="utf-8")
+    starts = [found.start() for found in FENCE.finditer(text)]
+    return {text.count("\n", 0, start) + 1 for start in starts if NOT_RUN.search(text[:start])}
+
+
 def fences(path: Path) -> list[tuple[int, str, str]]:
     text = path.read_text(encoding="utf-8")
     return [(text.count("\n", 0, found.start()) + 1, found[1], found[2]) for found in FENCE.finditer(text)]
@@ -50,7 +61,7 @@ def fences(path: Path) -> list[tuple[int, str, str]]:
 def blocks(path: Path) -> Iterator[Block]:
     found = fences(path)
     for (line, kind, code), (_, next_kind, following) in zip(found, [*found[1:], (0, "", "")], strict=True):
-        if kind == "python":
+        if kind == "python" and line not in skipped(path):
             yield Block(line, code, following if next_kind == "text" else None)
 
 
@@ -99,6 +110,39 @@ def test_the_readme_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(run_blocks(ROOT / "README.md").splitlines()) == 2
 
 
+@pytest.mark.parametrize("name", ["corpora", "doctor", "engines", "evaluate", "model", "plot", "search"])
+def test_programs_of_other_pages_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Corpora that they name lie in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    for split, seed in (("train", 1), ("test", 2)):
+        for side, texts in zip(("en", "de"), invent(400, seed), strict=True):
+            Path(f"{split}.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    assert list(blocks(DOCS / f"{name}.md"))
+    run_blocks(DOCS / f"{name}.md")
+
+
+def test_the_program_of_the_page_on_tagging_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sentence = "Anna B-PER\nlives O\nin O\nNew B-LOC\nYork I-LOC\n\n"
+    Path("train.conll").write_text(sentence * 30, encoding="utf-8")
+    given = {"data": {"train": "train.conll", "kind": "files"}, "task": {"kind": "tagging"}, "training": {"steps": 1}}
+    assert start(given, Path("tagger"), "cpu", force=True) == 0
+    assert run_blocks(DOCS / "tagging.md").startswith("[")
+
+
+@pytest.mark.skipif(not present(), reason="the built-in model is not in this copy")
+def test_the_program_of_the_page_on_the_built_in_model_runs() -> None:
+    assert run_blocks(DOCS / "builtin.md").strip()
+
+
+def test_every_program_runs_or_is_marked() -> None:
+    """A new page with a program needs a test, or the mark `not run` with a reason."""
+    run = {"tour", "language-model", "README", "CONTRIBUTING", "corpora", "doctor", "engines", "evaluate", "model"}
+    run |= {"plot", "search", "tagging", "builtin", "clients"}
+    assert {path.stem for path in PAGES if any(kind == "python" for _, kind, _ in fences(path))} <= run
+    assert not [path.name for path in PAGES if re.search(r"^```py$", path.read_text(encoding="utf-8"), re.MULTILINE)]
+
+
 def test_the_part_in_contributing_is_the_real_one() -> None:
     real = (ROOT / "src/headway/model/positions/rotary.py").read_text(encoding="utf-8")
     quoted = [block.code for block in blocks(ROOT / "CONTRIBUTING.md")]
@@ -114,8 +158,13 @@ def typed(path: Path) -> Iterator[list[str]]:
     text = path.read_text(encoding="utf-8")
     lines = [line for _, kind, code in fences(path) if kind == "sh" for line in code.splitlines()]
     lines += re.findall(r"`(headway [^`\n]+)`", FENCE.sub("", text))
-    for line in lines:
-        for part in re.split(r"[|;]|&&", line.split("#")[0].split(">")[0]):
+    yield from typed_lines("\n".join(lines))
+
+
+def typed_lines(text: str) -> Iterator[list[str]]:
+    """The words of each command of headway in a text, without the name of the program."""
+    for line in text.replace("\\\n", " ").splitlines():
+        for part in re.split(r"[|;]|&&", re.split("[#<>]", line)[0]):
             words = shlex.split(part)
             if words[:1] == ["headway"] and len(words) > 1:
                 yield words[1:]
@@ -134,6 +183,19 @@ def test_pages_name_only_commands_and_options_that_exist(path: Path) -> None:
         known = {name for param in chosen.params for name in (*param.opts, *param.secondary_opts)}
         used = {word.split("=")[0] for word in rest if word.startswith("--")}
         assert used <= known | {"--help"}, f"headway {command} {' '.join(rest)} in {path.name}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_commands_of_pages_can_be_parsed(path: Path) -> None:
+    """Every command in a page is complete: its options have values, and it has the arguments that it needs."""
+    for _, kind, code in fences(path):
+        for words in typed_lines(code) if kind == "sh" and path.name != "cli.md" else ():
+            chosen = COMMANDS.get(words[0])
+            group = getattr(chosen, "commands", None)
+            if chosen is None or "--make-key" in words:
+                continue
+            name, rest = (words[1], words[2:]) if group else (words[0], words[1:])
+            (group[name] if group else chosen).make_context(name, rest)
 
 
 def test_the_readme_names_every_command() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import subprocess
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import typer
@@ -15,12 +16,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 from typer.testing import CliRunner
 
-from headway.commands.doctor import doctor, show
+from headway.commands.doctor import both_fields, doctor, show
 from headway.data.checks import copies
 from headway.data.checks.base import Finding, excerpt
 from headway.data.checks.copies import Duplicates
 from headway.data.doctor import Diagnosis, examine
-from headway.data.formats import Names, count_lines
+from headway.data.formats import Names, count_lines, tsv
 from headway.errors import RefusedError, UsageError
 
 
@@ -412,11 +413,66 @@ def test_one_file_formats(tmp_path: Path) -> None:
     lines = [json.dumps({"translation": {"xx": a, "yy": b}}) for a, b in rows]
     objects.write_text("\n".join([*lines, "broken"]))
     diagnosis = examine(objects, names=Names(source_language="xx", target_language="yy"))
-    assert [finding.title for finding in diagnosis.fatal] == ["unreadable: not a pair"]
+    assert [finding.title for finding in diagnosis.fatal] == [f"unreadable: not a pair in {objects}"]
     assert diagnosis.fatal[0].examples[0].where == f"{objects}:2001"
 
 
+@pytest.mark.parametrize(
+    ("row", "fields"),
+    [
+        (lambda n, a, b: f"{n}\t{a}\t{b}", ("", "")),
+        (lambda n, a, b: f"{n}\t{a}\t{n + 7}\t{b}", ("", "")),
+        (lambda n, a, b: f"{a}\t{b}\tCC-BY 2.0 (France) Attribution: tatoeba.org #{n}", ("", "")),
+        (lambda n, a, b: f"{b}\t{n}x\t{a}", ("3", "1")),
+    ],
+    ids=["number first", "two numbers", "attribution", "given"],
+)
+def test_tables_of_more_columns(row: Any, fields: tuple[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    rows = [row(n, *pair) for n, pair in enumerate(zip(TEXT.source[:200], TEXT.target[:200], strict=True))]
+    path.write_text("".join(f"{line}\n" for line in rows), encoding="utf-8")
+    found = [(one.source, one.target) for one in tsv(path, names=Names(*fields))]
+    assert found == list(zip(TEXT.source[:200], TEXT.target[:200], strict=True))
+    assert not examine(path, names=Names(*fields)).fatal
+
+
+def test_a_table_of_another_form_names_the_option(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("a\tb\tc\n" * 3, encoding="utf-8")
+    with pytest.raises(UsageError, match="3 columns, 2 are wanted.*--fields 1,2"):
+        list(tsv(path))
+
+
+def test_a_file_in_an_old_encoding_gets_the_command_that_converts_it(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.en", tmp_path / "a.cs"
+    source.write_text("".join(f"{text}\n" for text in TEXT.source[:300]), encoding="utf-8")
+    target.write_bytes("".join(f"{text} žluťoučký\n" for text in TEXT.target[:300]).encode("iso-8859-2"))
+    (finding,) = (one for one in examine(source, target).findings if "not UTF-8" in one.title)
+    assert str(target) in finding.title and str(source) not in finding.title
+    command = finding.advice.removeprefix("convert the file: ").split(", or set")[0]
+    subprocess.run(command, shell=True, check=True)
+    assert "žluťoučký" in (tmp_path / "utf8.a.cs").read_text(encoding="utf-8")
+
+
 # ---------------------------------------------------------------- the command
+
+
+@pytest.mark.parametrize("text", ["1", "1,", ",2"])
+def test_fields_come_in_pairs(text: str) -> None:
+    with pytest.raises(UsageError, match="such as --fields 1,2"):
+        both_fields(text)
+    assert (both_fields("1,2"), both_fields("a.b, c"), both_fields("")) == (("1", "2"), ("a.b", "c"), ("", ""))
+
+
+def test_the_command_tells_how_far_it_is_and_that_a_corpus_is_small(paths: tuple[Path, Path]) -> None:
+    write(paths, *TEXT)
+    seen: list[int] = []
+    diagnosis = examine(*paths, progress=seen.append)
+    assert seen == sorted(seen) and seen[-1] == len(TEXT.source)
+    console = Console(width=100)
+    with console.capture() as captured:
+        show(diagnosis, console)
+    assert f"this corpus is small: {len(TEXT.source):,} pairs" in captured.get()
 
 
 @pytest.fixture

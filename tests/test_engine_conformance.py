@@ -243,7 +243,7 @@ def test_engines_agree_on_every_design_that_they_run(name: str, design: str) -> 
 
 # ---------------------------------------------------------------- small vocabularies, ties and special pieces
 
-SMALL = replace(DESIGN, tie="none")
+SMALL = replace(DESIGN, tie_embeddings="none")
 
 
 @pytest.mark.parametrize(("size", "n_best"), [(3, 3), (6, 6), (12, 5)])

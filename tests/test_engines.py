@@ -279,7 +279,7 @@ def test_without_a_compiler(
     assert "no C++ compiler" in chosen.reason
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     chosen = choose(model, design)
-    assert chosen.engine.name == "torch" and "headway[ctranslate2]" in chosen.reason
+    assert chosen.engine.name == "torch" and "headway-mt[ctranslate2]" in chosen.reason
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from headway.model.models import LanguageModel
 from headway.model.positions import Learned, Rotary, TransformerXL
 from headway.search import Beam, Greedy, Limits, Sample
 from headway.search.prompting import MultiLineModel, PromptedModel
-from headway.tasks.language_model.generation import Generator, Manner
+from headway.tasks.decoding_options import GenerationOptions
+from headway.tasks.language_model.generation import Generator
 from headway.text.tokenizer import Characters, Subword, Tokenizer, Words
 from headway.text.vocabulary import BOS, EOS
 from texts import sentences
@@ -110,9 +111,14 @@ def test_what_is_heard_is_what_is_written(kind: str, whole: bool) -> None:
     generator = Generator(model(len(tokenizer)), tokenizer, 40, whole)
     heard: list[str] = []
     prompt = generator.ids(LINES[0])
-    text = generator.write(prompt, Manner(longest=40, temperature=0.9, top_k=9, top_p=0.9, seed=1), heard.append)
+    text = generator.write(
+        prompt, GenerationOptions(max_new_tokens=40, temperature=0.9, top_k=9, top_p=0.9, seed=1), heard.append
+    )
     assert "".join(heard) == text and (len(heard) > 5 or not text)
-    assert generator.write(prompt, Manner(longest=40, temperature=0.9, top_k=9, top_p=0.9, seed=1)) == text
+    assert (
+        generator.write(prompt, GenerationOptions(max_new_tokens=40, temperature=0.9, top_k=9, top_p=0.9, seed=1))
+        == text
+    )
     assert whole or len(text.splitlines()) >= 1
 
 
@@ -139,24 +145,24 @@ def test_words_that_follow_words_have_a_space_before_them() -> None:
 
 def test_prompts_of_every_length_are_finished_in_order() -> None:
     generator = Generator(model(), LETTERS, 60, whole=False)
-    how = Manner(longest=12, temperature=0.0)
+    how = GenerationOptions(max_new_tokens=12, temperature=0.0)
     prompts = [generator.ids(text[:n]) for text, n in zip(LINES, (3, 0, 7, 3, 1), strict=False)]
     together = generator.finish(prompts, how)
     assert [one.ids for one in together] == [generator.finish([prompt], how)[0].ids for prompt in prompts]
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"longest": 0}, {"temperature": -1.0}, {"top_p": 0.0}, {"top_p": 1.5}, {"top_k": -1}, {"beam": 0}]
+    "wrong", [{"max_new_tokens": 0}, {"temperature": -1.0}, {"top_p": 0.0}, {"top_p": 1.5}, {"top_k": -1}, {"beam": 0}]
 )
-def test_impossible_manners_are_refused(wrong: dict[str, Any]) -> None:
+def test_impossible_options_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        Manner(**wrong)
+        GenerationOptions(**wrong)
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [({"output": Path("o")}, "--prompt and --output"), ({"input_": Path("i"), "json_lines": True}, "--input, --json")],
+    [({"output": Path("o")}, "--prompt and --output"), ({"input": Path("i"), "json_lines": True}, "--input, --json")],
 )
 def test_a_prompt_and_files_are_not_mixed(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=f"{said}: what follows is shown as it is written"):
+    with pytest.raises(UsageError, match=f"{said}: the continuation of --prompt is shown"):
         predict(Path("none"), prompt="a", **given)

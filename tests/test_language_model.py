@@ -22,7 +22,7 @@ from headway.errors import UsageError
 from headway.model.design import LanguageModelDesign
 from headway.model.models import LanguageModel
 from headway.runs.trainer import Trainer
-from headway.tasks.language_model.generation import Manner
+from headway.tasks.decoding_options import GenerationOptions
 from headway.tasks.language_model.perplexity import remembered, strided
 from headway.tasks.language_model.predictor import LanguagePredictor
 from headway.tasks.language_model.task import LanguageModelling, LanguageModelTask, check_design
@@ -92,15 +92,15 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_toy_is_learned(counter: Path) -> None:
     """What follows a letter is certain; only where a line ends is not."""
     model = opened(counter)
-    greedy = model.in_manner(Manner(longest=4, temperature=0.0))
+    greedy = model.with_options(GenerationOptions(max_new_tokens=4, temperature=0.0))
     assert greedy.write("cde") == "fghi"
     assert [one.text[:2] for one in greedy.predict(["ab", "efg"])] == ["cd", "hi"]
 
 
 def test_drawing_is_repeated_by_its_seed(counter: Path) -> None:
     model = opened(counter)
-    manner = Manner(longest=40, temperature=1.0, top_p=0.95, seed=4)
-    texts = [model.in_manner(manner).write("ab") for _ in range(2)]
+    manner = GenerationOptions(max_new_tokens=40, temperature=1.0, top_p=0.95, seed=4)
+    texts = [model.with_options(manner).write("ab") for _ in range(2)]
     assert texts[0] == texts[1] and "\n" in texts[0]
 
 
@@ -297,7 +297,7 @@ def test_an_imported_folder_is_a_language_model(tmp_path: Path, layout: str) -> 
     expected = float(torch.nn.functional.cross_entropy(logits, theirs[0, 1:]))
     assert model.evaluate([text]).scores["loss"].value == pytest.approx(expected, rel=1e-5)
     generator = model.generator
-    written = generator.finish([generator.ids("a dog")], Manner(longest=8, temperature=0.0))[0]
+    written = generator.finish([generator.ids("a dog")], GenerationOptions(max_new_tokens=8, temperature=0.0))[0]
     start = torch.tensor([[begin, *encode("a dog")]])
     never = {"bad_words_ids": [[0], [begin]]} if begin != end else {}  # unknown and begin
     said = original.generate(start, attention_mask=torch.ones_like(start), do_sample=False, max_new_tokens=8, **never)

@@ -31,7 +31,7 @@ def test_the_loss_from_whole_logits_is_the_loss_in_chunks(agreement: float) -> N
 def test_without_smoothing_the_loss_is_torchs() -> None:
     head = VocabularyHead(nn.Parameter(torch.randn(11, 8)), bias=True)
     hidden, labels = torch.randn(2, 5, 8), torch.tensor([[4, 5, 6, 7, 3], [9, 3, PAD, PAD, PAD]])
-    loss = head.loss(hidden, NO_SOURCE, labels, smoothing=0.0)
+    loss = head.loss(hidden, NO_SOURCE, labels, label_smoothing=0.0)
     wanted = F.cross_entropy(head(hidden).flatten(0, 1), labels.flatten(), ignore_index=PAD, reduction="sum")
     torch.testing.assert_close(loss.total, wanted)
     assert int(loss.count) == 7

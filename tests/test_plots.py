@@ -187,7 +187,7 @@ def test_a_run_with_losses_only_has_no_empty_panels(tmp_path: Path) -> None:
 def test_without_matplotlib_there_is_still_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_run(tmp_path / "en-de")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert "headway[plot]" in run(str(folder)).replace("\n", "")
+    assert "headway-mt[plot]" in run(str(folder)).replace("\n", "")
     assert (folder / "curves.html").exists()
     assert not (folder / "curves.png").exists()
     with pytest.raises(UsageError, match="pip install"):

@@ -70,7 +70,7 @@ class FakeTranslator:
 
     @classmethod
     def load(
-        cls, folder: Path, device: str | None = None, engine: str = "auto", beside: Sequence[Path] = ()
+        cls, folder: Path, device: str | None, engine: str, _: str = "auto", beside: Sequence[Path] = ()
     ) -> FakeTranslator:
         assert not beside
         if not folder.is_dir():
@@ -78,8 +78,8 @@ class FakeTranslator:
         cls.asked.append({"device": device, "engine": engine})
         return cls(folder)
 
-    def translate(self, lines: list[str], beam: int = 5, to: str = "") -> list[FakeTranslation]:
-        self.asked[-1]["beam"] = beam
+    def translate(self, lines: list[str], options: Any = None) -> list[FakeTranslation]:
+        self.asked[-1]["beam"] = options.beam
         spoiled = 5 if self.folder.name == "worse" else 1000
         texts = ["" if i % spoiled == spoiled - 1 else line.lower() for i, line in enumerate(lines)]
         return [FakeTranslation(text, -0.1 * i) for i, text in enumerate(texts)]

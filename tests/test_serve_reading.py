@@ -282,6 +282,6 @@ def test_the_command_has_options_for_traces(monkeypatch: pytest.MonkeyPatch) -> 
 
     found = []
     monkeypatch.setattr(server, "run", found.append)
-    serve([Path("toy")], no_trace=True, trace_deadline=3.0)
+    serve([Path("toy")], traces=False, trace_deadline=3.0)
     serve([Path("toy")])
     assert [(one.traces, one.limits.trace_deadline) for one in found] == [(False, 3.0), (True, 20.0)]

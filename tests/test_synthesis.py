@@ -19,9 +19,10 @@ from headway.data.corpus import Data, train_pairs
 from headway.data.counts import Counts
 from headway.errors import UsageError
 from headway.storage.folder import WEIGHTS
+from headway.tasks.decoding_options import DecodingOptions
 from headway.tasks.run import Run
 from headway.tasks.translation.result import Translation
-from headway.tasks.translation.synthesis import FACTS, Decoding, Making, back_translate, distil
+from headway.tasks.translation.synthesis import FACTS, Making, back_translate, distil
 from headway.tasks.translation.translator import Translator
 from models import TEXT, random_folder
 
@@ -42,11 +43,11 @@ class Echo(Translator):
         self.asked: list[str] = []
         self.stop_after = stop_after  # lines, then the plug is pulled
 
-    def translate(self, lines: Sequence[str], **manner: Any) -> list[Translation]:
+    def translate(self, lines: Sequence[str], options: Any = None, **changes: Any) -> list[Translation]:
         if len(self.asked) >= self.stop_after:
             raise KeyboardInterrupt
         self.asked += lines
-        return [self.one(line, manner["n_best"]) for line in lines]
+        return [self.one(line, options.n_best) for line in lines]
 
     def one(self, line: str, n_best: int) -> Translation:
         said = [Translation(text) for text in (line[::-1], line.upper(), line)]
@@ -60,7 +61,7 @@ def making(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Making:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / WEIGHTS).write_bytes(b"weights")
     write(tmp_path / "text", LINES)
-    return Making("distillation", tmp_path / "model", tmp_path / "text", tmp_path / "made", Decoding())
+    return Making("distillation", tmp_path / "model", tmp_path / "text", tmp_path / "made", DecodingOptions())
 
 
 def write(path: Path, lines: Sequence[str]) -> Path:
@@ -99,7 +100,7 @@ def test_training_skips_pairs_without_a_target(making: Making) -> None:
 def test_of_several_hypotheses_the_nearest_to_the_reference_is_taken(making: Making, tmp_path: Path) -> None:
     """The references are copies, capitals or reversals of the sources, so we know which hypothesis is right."""
     meant = [(line, line.upper(), line[::-1])[i % 3] for i, line in enumerate(LINES)]
-    order = replace(making, reference=write(tmp_path / "meant", meant), decoding=Decoding(beam=3, n_best=3))
+    order = replace(making, reference=write(tmp_path / "meant", meant), decoding=DecodingOptions(beam=3, n_best=3))
     made = distil(Echo(), order)
     looping = [line.startswith("He said") and i % 3 == 2 for i, line in enumerate(LINES)]  # left out by the model
     pairs = zip(read(made.target), meant, looping, strict=True)
@@ -125,7 +126,7 @@ def test_a_model_that_does_not_know_its_languages(making: Making) -> None:
 @pytest.mark.parametrize("referenced", [False, True])
 def test_going_on_gives_the_same_bytes(making: Making, tmp_path: Path, stop_after: int, referenced: bool) -> None:
     if referenced:
-        making = replace(making, reference=tmp_path / "text", decoding=Decoding(beam=3, n_best=3))
+        making = replace(making, reference=tmp_path / "text", decoding=DecodingOptions(beam=3, n_best=3))
     whole = distil(Echo(), making)
     broken = replace(making, folder=tmp_path / "broken")
     with pytest.raises(KeyboardInterrupt):
@@ -150,7 +151,7 @@ def test_what_is_complete_is_not_made_again(making: Making) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"decoding": Decoding(beam=2)}, "another beam"),
+        ({"decoding": DecodingOptions(beam=2)}, "another beam"),
         ({"kind": "back-translation"}, "another kind"),
         ({"text": Path("other")}, "another text"),
     ],
@@ -177,13 +178,13 @@ def test_a_foreign_folder_is_left_alone(making: Making) -> None:
 
 def test_one_hypothesis_leaves_nothing_to_choose(making: Making) -> None:
     with pytest.raises(UsageError, match="give --beam 2 or more"):
-        replace(making, reference=making.text, decoding=Decoding(beam=1))
+        replace(making, reference=making.text, decoding=DecodingOptions(beam=1))
 
 
 def test_references_of_another_length_are_refused(making: Making, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="53 lines but"):
         reference = write(tmp_path / "meant", LINES[1:])
-        distil(Echo(), replace(making, reference=reference, decoding=Decoding(n_best=2)))
+        distil(Echo(), replace(making, reference=reference, decoding=DecodingOptions(n_best=2)))
 
 
 # ---------------------------------------------------------------- the commands, with a real model

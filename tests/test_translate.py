@@ -378,3 +378,29 @@ def test_scores_are_written(folder: Path, tmp_path: Path) -> None:
     done = headway("score", folder, "--source", tmp_path / "s", "--target", tmp_path / "t")
     rows = done.stdout.decode().split("\n")
     assert len(rows) == 3 and all(float(x) <= 0 for row in rows[:2] for x in row.split("\t"))
+
+
+def test_a_line_of_json_holds_a_translation_and_its_facts(folder: Path) -> None:
+    words = ("translate", folder, "--beam", 2, "--n-best", 2, "--alignments", "--json", "--engine", "torch", "--quiet")
+    done = headway(*words, text=b"a dog\n\ntwo men\n")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["source"] for row in rows] == ["a dog", "", "two men"]
+    plain = headway(*words[:4], "--n-best", 2, "--engine", "torch", text=b"a dog\n\ntwo men\n").stdout.decode()
+    texts = [row["text"] for row in rows if row["source"]]
+    assert texts == [line.split("\t")[1] for line in plain.splitlines() if line.split("\t")[0] in "02"][::2]
+    assert len(rows[0]["alternatives"]) == 1 and rows[0]["confidence"] <= 1
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_time_codes_of_subtitles_are_refused_before_anything_is_written(
+    folder: Path, tmp_path: Path, named: bool
+) -> None:
+    film = tmp_path / "film.srt"
+    film.write_bytes(b"1\n00:00:01,000 --> 00:00:02,500\na dog\n")
+    out = tmp_path / "out.srt"
+    words = ("translate", folder, "--output", out, "--engine", "torch")
+    done = headway(*words, "--input", film) if named else headway(*words, text=film.read_bytes())
+    assert done.returncode == 2 and not out.exists()
+    where = str(film) if named else "standard input"
+    assert f"{where}:2: this is a time code of subtitles".encode() in done.stderr and done.stderr.count(b"\n") == 1

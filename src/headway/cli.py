@@ -7,10 +7,11 @@ import sys
 import traceback
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from headway import __version__
 from headway.commands.augment import augment
 from headway.commands.compare import compare
 from headway.commands.config import config
@@ -39,7 +40,6 @@ app = typer.Typer(
     help="The Transformer, whole: train a translator from two text files, use it, export it, look inside it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 COMMANDS = (
     demo,
@@ -65,12 +65,29 @@ for command in COMMANDS:
     app.command(command.__name__.rstrip("_"))(command)
 app.add_typer(data, name="data")
 
+
+def print_version(wanted: bool) -> bool:
+    if wanted:
+        print(f"headway {__version__}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """The Transformer, whole: train a translator from two text files, use it, export it, look inside it."""
+
+
 # newer typers carry a click of their own, so the class is found by way of typer
 WrongUse: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 def main() -> None:
-    """Run; a user's mistake is one line and an exit code, a fault of ours leaves a report."""
+    """Run a command. A user's mistake becomes one line and an exit code, a fault of the program a report."""
     share_cores()
     os.environ["PYTHONSAFEPATH"] = "1"  # no Python that a library starts imports from the current folder either
     try:
@@ -88,7 +105,7 @@ def main() -> None:
 
 
 def discard_output() -> None:
-    """What is left to be written cannot be, and at its end Python would try once more and complain."""
+    """Discard the rest of the output: nobody can read it, and Python would complain of it when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
@@ -102,7 +119,8 @@ def run() -> int:
         return complain(one_line(error), error.exit_code)
     except WrongUse as error:  # without a text where a command alone has shown its help already
         said = error.format_message().strip()
-        return complain(f"{said} (see headway --help)", 2) if said else 2
+        path = error.ctx.command_path if getattr(error, "ctx", None) else "headway"
+        return complain(f"{said} (see {path} --help)", 2) if said else 2
     except (typer.Abort, KeyboardInterrupt):
         return complain("stopped", STOPPED_BY_SIGINT)
     except BrokenPipeError:
@@ -112,7 +130,7 @@ def run() -> int:
 
 
 def one_line(error: BaseException) -> str:
-    """What went wrong; names out of foreign files cannot control the terminal."""
+    """Return the message on one line, without characters that would control the terminal."""
     return plain(" ".join((str(error) or type(error).__name__).split()))
 
 
@@ -122,7 +140,7 @@ def complain(text: str, code: int) -> int:
 
 
 def complain_of_fault(error: Exception) -> int:
-    """A fault of ours; but where standard output is full, its reader's: files name themselves when they are full."""
+    """Report a fault of the program, or a full standard output (full files are reported where they are written)."""
     if isinstance(error, OSError) and error.errno in FULL:
         return complain(f"cannot write standard output: {error.strerror}; make room", DiskError.exit_code)
     return complain(f"a fault in headway: {one_line(error)}; please report it with {report()}", 1)

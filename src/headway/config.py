@@ -334,6 +334,7 @@ def field_comments(kind: type[Any]) -> dict[str, str]:
             lines = inspect.getsource(member).splitlines()
             found = (re.match(r"    (\w+):[^#]*#\s*(.+)$", line) for line in lines)
             comments |= {match[1]: match[2] for match in found if match}
+            comments |= {one.name: one.metadata["help"] for one in dataclasses.fields(member) if "help" in one.metadata}
     return comments
 
 

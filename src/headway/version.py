@@ -7,10 +7,21 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
+from headway import __version__
 from headway.errors import UsageError
+
+DISTRIBUTION = "headway-mt"  # the name on the Python package index; command and import are `headway`
+
+
+def pip_install(name: str) -> str:
+    """Return the command that installs an extra, such as `serve`."""
+    return f"pip install '{DISTRIBUTION}[{name}]'"
 
 
 def installed(package: str) -> str:
+    """Return the version of a package; "unknown" if it is not installed."""
+    if package == "headway":
+        return __version__
     try:
         return version(package)
     except PackageNotFoundError:
@@ -27,4 +38,4 @@ def extra(module: str, name: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as error:
-        raise UsageError(f"{module} cannot be imported ({error}); pip install 'headway[{name}]'") from None
+        raise UsageError(f"{module} cannot be imported ({error}); {pip_install(name)}") from None

@@ -1,66 +1,68 @@
-"""headway compare: is one translator better than another, is that more than chance, and where?"""
+"""headway compare: the difference of two systems, its significance, and the sentences where they differ."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 from rich.console import Console
 
 from headway.commands.engine_notice import say_engine
-from headway.commands.evaluate import METRICS, add_comet, dump_json, with_language, write
+from headway.commands.evaluate import ReportOptions, ScoringOptions, TestOptions, dump_json, with_language, write
+from headway.commands.options import Only, command
 from headway.errors import UsageError
-from headway.metrics import choose
-from headway.metrics.bootstrap import SEED
+from headway.options import option
 from headway.reports.comparison import compare as compare_outputs
 from headway.reports.documents import comparison_page
 from headway.reports.tables import print_comparison
 from headway.reports.testset import Outputs, TestSet, read_lines, read_outputs, read_test_set
-from headway.tasks.translation.system_outputs import Decoding, translate_with
+from headway.tasks.decoding_options import DecodingOptions
+from headway.tasks.model_options import DeviceOptions, ModelOptions
+from headway.tasks.translation.system_outputs import translate_with
 
 
+@dataclass(frozen=True)
+class Hypotheses:
+    """Files of outputs instead of models."""
+
+    panel: ClassVar[str] = TestOptions.panel
+
+    hypothesis_a: Path | None = option(None, "Outputs of system A, instead of a model.")
+    hypothesis_b: Path | None = option(None, "Outputs of system B, instead of a model.")
+
+
+@command
 def compare(
-    models: Annotated[list[Path] | None, typer.Argument(help="two model folders: A, then B")] = None,
-    reference: Annotated[Path | None, typer.Option(help="reference translations, one a line")] = None,
-    source: Annotated[Path | None, typer.Option(help="sentences to translate, one a line")] = None,
-    hypothesis_a: Annotated[Path | None, typer.Option(help="A's outputs, instead of a model")] = None,
-    hypothesis_b: Annotated[Path | None, typer.Option(help="B's outputs, instead of a model")] = None,
-    train: Annotated[Path | None, typer.Option(help="target side of the training text: tells rare words")] = None,
-    metrics: Annotated[str, typer.Option(help="measures, separated by commas")] = METRICS,
-    to: Annotated[str, typer.Option(help="target language, for multilingual models")] = "",
-    beam: Annotated[int, typer.Option(help="hypotheses kept while searching", min=1)] = 5,
-    limit: Annotated[int | None, typer.Option(help="use only the first sentences")] = None,
-    resamples: Annotated[int, typer.Option(help="test sets drawn for the test", min=40)] = 1000,
-    seed: Annotated[int, typer.Option(help="of the resampling")] = SEED,
-    language: Annotated[str, typer.Option(help="of the references; chooses BLEU's tokeniser")] = "",
-    worst: Annotated[int, typer.Option(help="sentences to print, half losses, half wins", min=0)] = 6,
-    comet: Annotated[str, typer.Option(help="path of comet-score in its own environment")] = "",
-    json_file: Annotated[Path | None, typer.Option("--json", help="write everything here as JSON")] = None,
-    html_file: Annotated[Path | None, typer.Option("--html", help="write everything here as a page")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps; default: the best there is")] = None,
-    engine: Annotated[str, typer.Option(help="what runs the models")] = "auto",
+    models: Annotated[list[Path] | None, typer.Argument(help="Two model folders: A, then B.")] = None,
+    hypotheses: Hypotheses = Hypotheses(),
+    test: TestOptions = TestOptions(),
+    scoring: ScoringOptions = ScoringOptions(),
+    decoding: Annotated[DecodingOptions, Only("beam", "alpha", "to")] = DecodingOptions(),
+    train: Annotated[Path | None, typer.Option(help="Target side of the training text, to find rare words.")] = None,
+    devices: DeviceOptions = DeviceOptions(),
+    report: Annotated[ReportOptions, Only("worst", "json_file", "html_file")] = ReportOptions(worst=6),
 ) -> None:
     """Compare two models, or two files of translations, on the same test set."""
-    if reference is None:
+    if test.reference is None:
         raise UsageError("--reference is missing: give the file of reference translations")
-    chosen = choose(metrics)
-    sides = pair_up(models or [], hypothesis_a, hypothesis_b)
-    test = read_test_set(reference, source, language, limit)
+    sides = pair_up(models or [], hypotheses.hypothesis_a, hypotheses.hypothesis_b)
+    sentences = read_test_set(test.reference, test.source, test.language, test.limit)
+    measures = scoring.measures(sentences)
     training = None if train is None else read_lines(train)
-    (first, second), test = _both(sides, reference, test, limit, Decoding(beam, device, engine, to))
-    measures = add_comet(chosen, comet, test)
-    found = compare_outputs(first, second, test, measures, resamples, seed, training)
-    if json_file is not None:
-        write(json_file, dump_json(found.to_dict()))
-    if html_file is not None:
-        write(html_file, comparison_page(found))
-    print_comparison(found, Console(), worst)
+    (first, second), spoken = both_outputs(sides, test, sentences, decoding, ModelOptions(**vars(devices)))
+    sentences = with_language(sentences, spoken, test.reference)
+    found = compare_outputs(first, second, sentences, measures, scoring.resamples, scoring.seed, training)
+    if report.json_file is not None:
+        write(report.json_file, dump_json(found.to_dict()))
+    if report.html_file is not None:
+        write(report.html_file, comparison_page(found))
+    print_comparison(found, Console(), report.worst)
 
 
 def pair_up(models: list[Path], first: Path | None, second: Path | None) -> list[tuple[Path, bool]]:
-    """Two sides, A and B, each a model folder or (True) a file of outputs."""
+    """Return the systems A and B, each a model folder (False) or a file of outputs (True)."""
     folders = iter(models)
     sides: list[tuple[Path, bool]] = []
     for file in (first, second):
@@ -77,21 +79,25 @@ def pair_up(models: list[Path], first: Path | None, second: Path | None) -> list
     return sides
 
 
-def _both(
-    sides: list[tuple[Path, bool]], reference: Path, test: TestSet, limit: int | None, how: Decoding
-) -> tuple[list[Outputs], TestSet]:
-    """The files first: what is wrong with them should be said before a model takes its time."""
-    known = {path: read_outputs(path, reference, test, limit) for path, is_file in sides if is_file}
+def both_outputs(
+    sides: list[tuple[Path, bool]],
+    test: TestOptions,
+    sentences: TestSet,
+    decoding: DecodingOptions,
+    models: ModelOptions,
+) -> tuple[list[Outputs], str]:
+    """Return the outputs of both systems and their language. Files are read first: their errors come at once."""
+    assert test.reference is not None
+    known = {path: read_outputs(path, test.reference, sentences, test.limit) for path, is_file in sides if is_file}
     spoken = ""
     for path, is_file in sides:
         if not is_file and path not in known:
-            known[path], spoken = translate_with(path, test, how, say_engine)
-    outputs = [known[path] for path, _ in sides]
-    return _tell_apart(outputs), with_language(test, spoken, reference)
+            known[path], spoken = translate_with(path, sentences, decoding, models, say_engine)
+    return shorten_names([known[path] for path, _ in sides]), spoken
 
 
-def _tell_apart(outputs: list[Outputs]) -> list[Outputs]:
-    """Short names where they differ."""
+def shorten_names(outputs: list[Outputs]) -> list[Outputs]:
+    """Name both systems by the last part of their path, if these differ."""
     short = [Path(side.name).name or side.name for side in outputs]
     if short[0] == short[1]:
         return outputs

@@ -10,15 +10,19 @@ from typing import Annotated
 import typer
 
 from headway import config as configuration
+from headway.commands.options import command
 from headway.errors import UsageError
 from headway.storage.files import replace_text
 
 
+@command
 def config(
-    recipe: Annotated[str, typer.Argument(help="base, big, small, tiny, ...: see `headway describe`.")] = "base",
-    schema: Annotated[Path | None, typer.Option(help="Write the JSON schema of a run here instead.")] = None,
+    recipe: Annotated[
+        str, typer.Argument(help="Recipe: base, big, small, tiny, ...; see `headway describe`.")
+    ] = "base",
+    schema: Annotated[Path | None, typer.Option(help="Write the JSON schema of a run to this file instead.")] = None,
 ) -> None:
-    """Print every setting of a run with its default and what it means. `headway config small > run.toml`"""
+    """Print every setting of a run with its default and its meaning, as in `headway config small > run.toml`."""
     from headway import recipes
     from headway.tasks.run import Run
 

@@ -13,19 +13,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from headway.commands.options import command
+
 if TYPE_CHECKING:
     from headway.data.catalogue import Entry
     from headway.data.fetch import Watch
     from headway.data.http import Tell
 
-data = typer.Typer(help="Public parallel corpora: which there are, and how to get them.", no_args_is_help=True)
+data = typer.Typer(help="List and download public parallel corpora.", no_args_is_help=True)
 
-From = Annotated[Path | None, typer.Option("--catalogue", help="A list of your own instead, as TOML.")]
+From = Annotated[Path | None, typer.Option("--catalogue", help="Read the list of corpora from this TOML file.")]
 
 
 @data.command("list")
+@command
 def list_(catalogue: From = None) -> None:
-    """Say which corpora can be fetched, and on what terms."""
+    """List the corpora that can be downloaded, with their licences."""
     from headway.data.catalogue import LISTED, read
 
     for entry in read(catalogue or LISTED).corpora:
@@ -41,12 +44,15 @@ def amount(entry: Entry) -> str:
 
 
 @data.command("get")
+@command
 def get(
-    name: Annotated[str, typer.Argument(help="As `headway data list` says.")],
-    to: Annotated[Path | None, typer.Option(help="Folder for the texts; else one of the corpus's name.")] = None,
+    name: Annotated[str, typer.Argument(help="Name of the corpus, as `headway data list` prints it.")],
+    to: Annotated[
+        Path | None, typer.Option(help="Folder for the texts.", show_default="the name of the corpus")
+    ] = None,
     catalogue: From = None,
 ) -> None:
-    """Fetch a corpus: go on after a break, check, unpack, and say how to train on it."""
+    """Download a corpus, or continue its download; check it, unpack it, and print how to train on it."""
     from headway.data.catalogue import LISTED, read
     from headway.data.fetch import Trust, fetch
     from headway.data.http import Patience
@@ -59,11 +65,11 @@ def get(
             state = "" if text.new else " (was here)"
             sha256 = f" (sha256 {text.sha256})" if text.trust is Trust.FIRST else ""
             print(f"{folder / text.name}: {text.lines:,} lines{state}; {text.trust}{sha256}")
-    print(f"\n{command(entry, folder)}")
+    print(f"\n{train_command(entry, folder)}")
 
 
-def command(entry: Entry, folder: Path) -> str:
-    """What to type next."""
+def train_command(entry: Entry, folder: Path) -> str:
+    """Return the command that trains on a corpus."""
     words = ["headway", "train"]
     for split, prefix in (("train", "--"), ("dev", "--dev-")):
         for side, text in zip(("source", "target"), entry.pair(split) or (), strict=False):
@@ -73,7 +79,7 @@ def command(entry: Entry, folder: Path) -> str:
 
 @contextmanager
 def progress() -> Iterator[Watch]:
-    """A bar with the time left where a person is looking; else silence."""
+    """Show a bar with the time left, if standard error is a terminal."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from headway.commands.options import command
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ NEXT = """
 Ask it yourself:
   echo transformer | headway translate {model}
   headway evaluate {model} --source {letters} --reference {phonemes} --metrics exact,per --html {folder}/report.html
+(evaluate is stricter: it accepts one pronunciation of each word, and the figures above accept all of the dictionary)
 
 The same with two files of your own, line by line translations of one another:
   headway train --source train.en --target train.de --out en-de
@@ -38,12 +40,17 @@ All settings of this run are in {run}. Another model, and both learning curves:
 PAGE = """
 Type your own, and see why it says that:
   headway serve   # then open http://127.0.0.1:5000"""
-SERVER = "  (the server is extra: pip install 'headway[serve]')"
+SERVER = "  (the server needs more packages: pip install 'headway-mt[serve]')"
 
 
+@command
 def demo(
-    minutes: Annotated[float | None, typer.Option(help=f"Train about so long; at first {MINUTES}.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the demo. The same folder again: go on.")] = Path("headway-demo"),
+    minutes: Annotated[
+        float | None, typer.Option(help="Training time budget in minutes.", show_default=str(MINUTES))
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the demo. The same folder again continues the demo.")] = Path(
+        "headway-demo"
+    ),
 ) -> None:
     """Learn to pronounce English from its spelling: real data, a small Transformer, about four minutes."""
     if minutes is not None and not 0 < minutes <= MOST:
@@ -74,7 +81,7 @@ def demo(
     add(given, "training", {"minutes": minutes})
     code = start(given, places.model, "auto", force=False)
     if code:
-        console.print(f"stopped; to go on: headway demo --out {out}")
+        console.print(f"stopped; to continue: headway demo --out {out}")
         raise typer.Exit(code)
 
     from headway.tasks.translation.translator import Translator

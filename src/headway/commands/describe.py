@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from headway import config
+from headway.commands.options import command
 from headway.errors import UsageError
 from headway.storage.publication import place_of
 
@@ -21,13 +22,14 @@ ADAM = 16  # bytes a parameter while training: itself, its gradient and two aver
 Option = typer.Option
 
 
+@command
 def describe(
-    what: Annotated[str, typer.Argument(help="A recipe, a run or a design as TOML, or a model folder.")] = "base",
-    vocabulary: Annotated[int | None, Option(help="Pieces, where the file does not say how many.")] = None,
+    what: Annotated[str, typer.Argument(help="A recipe, a run or a model design as TOML, or a model folder.")] = "base",
+    vocabulary: Annotated[int | None, Option(help="Size of the vocabulary, where the file does not say.")] = None,
     set_: Annotated[list[str] | None, Option("--set", help="key=value, for example width=256.")] = None,
-    pairs: Annotated[bool, Option("--pairs", help="Only which positions go with which attention.")] = False,
+    pairs: Annotated[bool, Option("--pairs", help="Show only which position schemes go with which attention.")] = False,
 ) -> None:
-    """Show what a model is made of: parameters by part, the paper's figure in your sizes, and all modules."""
+    """Show the structure of a model: parameters by part, the figure of the paper in your sizes, and all modules."""
     console = Console(highlight=False)
     if pairs:
         console.print(pair_table(), soft_wrap=True)

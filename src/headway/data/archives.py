@@ -127,7 +127,7 @@ class Zst:
         try:
             import zstandard
         except ImportError:
-            raise UsageError("reading .zst files needs one more package: pip install 'headway[zst]'") from None
+            raise UsageError("reading .zst files needs one more package: pip install 'headway-mt[zst]'") from None
         self.packed, self.library = packed, zstandard
         self.frame = None
         self.ready = b""

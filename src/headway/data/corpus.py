@@ -31,8 +31,8 @@ class Corpus:
     target: str = ""  # text file with as many lines; empty for one-file formats
     weight: float = 1.0  # sampling weight, relative to its size
     tag: str = ""  # target language tag, for multilingual models
-    source_field: str = ""  # column number (.tsv) or dotted field name (.jsonl); empty: detected
-    target_field: str = ""  # as in data
+    source_field: str | int = ""  # column number (.tsv) or dotted field name (.jsonl); empty: detected
+    target_field: str | int = ""  # as in data
     source_language: str = ""  # language to read from .tmx, or from "translation" in .jsonl
     target_language: str = ""  # as in data
 
@@ -60,8 +60,8 @@ class Data:
     dev_corpora: tuple[Corpus, ...] = ()  # more validation files
     source_language: str = ""  # language to read from .tmx, or from "translation" in .jsonl
     target_language: str = ""  # the same for the target side
-    source_field: str = ""  # column number (.tsv) or dotted field name (.jsonl); empty: detected
-    target_field: str = ""  # the same for the target side
+    source_field: str | int = ""  # column number (.tsv) or dotted field name (.jsonl); empty: detected
+    target_field: str | int = ""  # the same for the target side
     dev_sentences: int = 1000  # number of pairs held out if there are no validation files, at most 5 % of all
     invalid: Invalid = "error"  # what to do with bytes that are not UTF-8 and rows without a pair: error, skip, replace
     longest: int = 250  # maximum tokens of a side; longer pairs are left out
@@ -128,8 +128,8 @@ def rows(corpus: Corpus, data: Data) -> Iterator[Row]:
 
 def _names(corpus: Corpus, data: Data) -> Names:
     return Names(
-        corpus.source_field or data.source_field,
-        corpus.target_field or data.target_field,
+        str(corpus.source_field or data.source_field),
+        str(corpus.target_field or data.target_field),
         corpus.source_language or data.source_language,
         corpus.target_language or data.target_language,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -50,6 +50,10 @@ class Diagnosis:
         return asdict(self) | {"findings": findings, "fit": not self.fatal}
 
 
+def ignore(_: int) -> None:
+    """Show no progress."""
+
+
 def examine(
     source: Path,
     target: Path | None = None,
@@ -58,6 +62,7 @@ def examine(
     quick: bool = False,
     names: Names = NO_NAMES,
     invalid: Invalid = "error",
+    progress: Callable[[int], None] = ignore,
 ) -> Diagnosis:
     """Look for all that is known to go wrong in a corpus, in two files or one; `quick` does the cheap part.
 
@@ -77,7 +82,7 @@ def examine(
         *_line_checks(quick),
         *(Leaks(name, *paths) for name, paths in others.items()),
     ]
-    lines = _read(corpus, checks)
+    lines = _read(corpus, checks, progress)
     found = [finding for check in checks for finding in check.findings()]
     found.sort(key=lambda finding: ORDER.index(finding.severity))
     return Diagnosis(voices[0].name, voices[1].name, lines, tuple(found))
@@ -89,12 +94,13 @@ def _one_language(names: Names, voices: tuple[Voice, Voice]) -> bool:
     return bool(ours) and ours == theirs
 
 
-def _read(corpus: Blocks, checks: list[Check]) -> tuple[int, int]:
+def _read(corpus: Blocks, checks: list[Check], progress: Callable[[int], None]) -> tuple[int, int]:
     sources = targets = 0
     for block in corpus():
         sources, targets = sources + len(block.source), targets + len(block.target)
         for check in checks:
             check.look(block)
+        progress(sources)
     return sources, targets
 
 

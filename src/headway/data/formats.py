@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from io import BufferedReader
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Literal, NamedTuple, NoReturn
 
@@ -18,6 +18,7 @@ __all__ = ["Invalid", "Line", "Names", "Row", "jsonl", "lines", "open_bytes", "p
 Invalid = Literal["error", "skip", "replace"]
 Policy = Invalid | Literal["refuse"]  # refuse: no line may be left out, and there is no setting that would
 LONGEST_LINE = 32 << 10  # bytes; a longer line is no sentence, and is never held in memory
+FORM_SAMPLE = 100  # lines from which the columns of a file are found
 BOM = b"\xef\xbb\xbf"
 
 OR_SKIP = 'mend it, or set data.invalid = "skip"'
@@ -157,8 +158,11 @@ def refuse_counts(source: Path, target: Path, sources: int, targets: int) -> NoR
 
 
 def tsv(path: Path, invalid: Invalid = "error", names: Names = NO_NAMES) -> Iterator[Row]:
-    """Source, tab, target on each line; with more columns, the fields are column numbers counted from 1."""
-    chosen = _columns(path, names)
+    """Source, tab, target on each line; with more columns, the fields are column numbers counted from 1.
+
+    Files of Tatoeba need no fields: sentences beside their numbers, or before an attribution.
+    """
+    chosen = _columns(path, names) or tatoeba_columns(path)
     for number, text, problem in lines(path, invalid):
         if text is None:
             yield Row(number, None, None, problem)
@@ -172,8 +176,23 @@ def tsv(path: Path, invalid: Invalid = "error", names: Names = NO_NAMES) -> Iter
             yield _bad_row(path, number, invalid, _say_columns(len(cells), chosen))
 
 
+def tatoeba_columns(path: Path) -> tuple[int, int] | None:
+    """Return where the two sentences of Tatoeba's files stand; None for a file of another form."""
+    rows = [line.text.split("\t") for line in islice(lines(path, "skip"), FORM_SAMPLE) if line.text]
+    if not rows or len({len(row) for row in rows}) != 1:
+        return None
+    numbers = [all(row[place].isascii() and row[place].isdigit() for row in rows) for place in range(len(rows[0]))]
+    if numbers == [True, False, False]:
+        return 1, 2
+    if numbers == [True, False, True, False]:
+        return 1, 3
+    if len(numbers) == 3 and all(row[2].startswith("CC-BY") for row in rows):
+        return 0, 1
+    return None
+
+
 def _columns(path: Path, names: Names) -> tuple[int, int] | None:
-    given = (names.source_field, names.target_field)
+    given = (str(names.source_field), str(names.target_field))
     if given == ("", ""):
         return None
     if not all(re.fullmatch(r"[1-9]\d{0,3}", name) for name in given):
@@ -185,7 +204,7 @@ def _say_columns(count: int, chosen: tuple[int, int] | None) -> str:
     found = f"{count} column{'s' * (count != 1)}"
     if chosen:
         return f"{found}, column {max(chosen) + 1} is wanted"
-    more = ' (with more, choose by source_field = "1", target_field = "2")' if count > 2 else ""
+    more = " (choose two with --fields 1,2)" if count > 2 else ""
     return f"{found}, 2 are wanted: source, tab, target{more}"
 
 

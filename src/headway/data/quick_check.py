@@ -17,8 +17,8 @@ def look(data: Data, force: bool) -> list[str]:
 def opinion(corpus: Corpus, data: Data, force: bool) -> list[str]:
     dev = (Path(data.dev_source), Path(data.dev_target)) if data.dev_source and data.dev_target else None
     names = Names(
-        corpus.source_field or data.source_field,
-        corpus.target_field or data.target_field,
+        str(corpus.source_field or data.source_field),
+        str(corpus.target_field or data.target_field),
         corpus.source_language or data.source_language,
         corpus.target_language or data.target_language,
     )

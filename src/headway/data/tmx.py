@@ -30,7 +30,7 @@ def tmx(path: Path, invalid: Invalid = "error", names: Names = NO_NAMES) -> Iter
     try:
         from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError:
-        raise UsageError("reading TMX files needs one more package: pip install 'headway[tmx]'") from None
+        raise UsageError("reading TMX files needs one more package: pip install 'headway-mt[tmx]'") from None
     seen: set[str] = set()
     with open_bytes(path) as stream:
         try:

@@ -84,16 +84,13 @@ def choose(to: str, quantization: str | None) -> Target:
 
 
 def choose_languages(given: str | None, trained: Trained) -> tuple[str, str]:
-    """Those given, else those of the run, else those a folder's name like `en-de` tells."""
+    """Return the languages that are given, else those of the model."""
     if given is not None:
         pair = re.fullmatch(f"({CODE})[-_:]({CODE})", given)
         if pair is None:
             raise UsageError(f"--languages {given}: write source and target as en-de")
         return pair[1], pair[2]
-    if all(trained.languages):
-        return trained.languages
-    pair = re.fullmatch(r"([a-z]{2,3})-([a-z]{2,3})", trained.name)
-    return (pair[1], pair[2]) if pair else trained.languages
+    return trained.languages
 
 
 def tidy(folder: Path, keeps: str) -> None:

@@ -139,7 +139,7 @@ def compare(foreign: Foreign, runs: str, trained: Trained, vocabularies: tuple[V
     try:
         import transformers  # noqa: F401
     except ImportError:
-        return "not compared with the original, which needs pip install 'headway[hf]'"
+        return "not compared with the original, which needs pip install 'headway-mt[hf]'"
     trial = Trial(trained, probes(trained.source))
     with quiet():
         original = run_original(foreign, runs)

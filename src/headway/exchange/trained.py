@@ -13,6 +13,7 @@ from torch import Tensor
 
 from headway.data.corpus import Data
 from headway.data.files import Files
+from headway.data.languages import languages_of
 from headway.errors import UsageError
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
 from headway.model.models import EncoderDecoder, LanguageModel
@@ -63,9 +64,9 @@ def expected_shapes(design: Exportable, source: int, target: int) -> dict[str, l
         return {name: list(x.shape) for name, x in fresh(design, source, target).state_dict().items()}
 
 
-def languages_of(data: Data | Files) -> tuple[str, str]:
+def languages_in(data: Data | Files, folder: Path) -> tuple[str, str]:
     """Codes of what is read and what is written; a language model reads what it writes."""
-    return (data.source_language, data.target_language) if isinstance(data, Data) else (data.language, data.language)
+    return languages_of(data, folder) if isinstance(data, Data) else (data.language, data.language)
 
 
 def read_place(place: Path) -> tuple[ModelFiles, Tokenizers, str]:
@@ -88,7 +89,7 @@ def read_trained(folder: Path) -> Trained:
         tensors={name: tensor.detach() for name, tensor in model.state_dict().items()},
         source=tokenizers.source,
         target=tokenizers.target,
-        languages=languages_of(run.data),
+        languages=languages_in(run.data, folder),
         card=card,
         config=found.config_text,
         facts=found.facts,

@@ -36,7 +36,7 @@ def new_figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise UsageError("pictures need matplotlib: pip install 'headway[plot]'") from None
+        raise UsageError("pictures need matplotlib: pip install 'headway-mt[plot]'") from None
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 

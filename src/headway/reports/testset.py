@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.data.formats import lines
+from headway.data.languages import ending
 from headway.errors import UsageError
 
 
@@ -70,13 +71,8 @@ def check_counts(first: Path, firsts: int, second: Path, seconds: int) -> None:
 
 
 def language_of(path: Path) -> str:
-    """test.de or test.de.gz is German, as far as a name can tell."""
-    endings = [ending[1:].lower() for ending in path.suffixes]
-    codes = [ending for ending in endings if len(ending) in (2, 3) and ending.isalpha() and ending not in NO_LANGUAGE]
-    return codes[-1] if codes else ""
-
-
-NO_LANGUAGE = ("gz", "xz", "bz", "zst", "txt", "tok", "bpe", "ref", "hyp", "out", "src", "trg", "tgt", "tsv", "csv")
+    """Return the language that the ending of a file names: de for test.de and test.de.gz; empty if it names none."""
+    return ending(path.name)
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -11,9 +11,9 @@ from pydantic import BaseModel, BeforeValidator
 from headway.serve.fields import check_texts, checked, fields
 from headway.serve.forms import Code, body
 from headway.serve.language_routing import AUTO, Found, Interpreter, note_all
-from headway.serve.languages import name, shown
 from headway.serve.service import Service
 from headway.serve.settings import Settings
+from headway.text.languages import name, shown
 
 UNLIMITED = 1_000_000_000_000  # characters; what DeepL says to those who have no limit
 

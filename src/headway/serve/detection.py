@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from headway.errors import UsageError
-from headway.serve.languages import find, fold
+from headway.text.languages import find, fold
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -83,7 +83,7 @@ def identifier() -> LanguageIdentifier:
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError:
-        raise UsageError("detecting languages needs one more package: pip install 'headway[serve]'") from None
+        raise UsageError("detecting languages needs one more package: pip install 'headway-mt[serve]'") from None
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 

@@ -118,7 +118,7 @@ def library() -> Any:
     try:
         from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError:
-        raise UsageError("reading Word documents needs one more package: pip install 'headway[serve]'") from None
+        raise UsageError("reading Word documents needs one more package: pip install 'headway-mt[serve]'") from None
     return etree
 
 

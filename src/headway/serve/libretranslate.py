@@ -27,12 +27,12 @@ from headway.serve.forms import (
 )
 from headway.serve.guard import admit
 from headway.serve.language_routing import Found, Interpreter, note_all
-from headway.serve.languages import name, shown
 from headway.serve.problems import Problem
 from headway.serve.reading import Opened
 from headway.serve.result_files import Shelf
 from headway.serve.service import Answer, Service
 from headway.serve.settings import Settings
+from headway.text.languages import name, shown
 
 TIMEOUT = 500  # milliseconds that a page waits after the last key was struck
 

@@ -14,9 +14,10 @@ from headway.search.logits_processors import GeneratedTokens, Scores
 from headway.serve.channel import Message
 from headway.serve.fingerprint import open_same
 from headway.tasks.base import OpenOptions, Predictor
+from headway.tasks.decoding_options import DecodingOptions
 from headway.tasks.predictors import open_model
 from headway.tasks.translation.result import Translation
-from headway.tasks.translation.translator import Manner, Part, Translator
+from headway.tasks.translation.translator import Part, Translator
 from headway.text.vocabulary import EOS
 
 Stopped = Callable[[], bool]
@@ -88,7 +89,7 @@ class Desk:
 
     def stream(self, translator: Translator, message: Message) -> list[Message]:
         """One text, greedily; tells what is written after every token."""
-        how = translator.manner(beam=1, **message["manner"])
+        how = translator.decoding(beam=1, **message["manner"])
         parts, gaps = translator.cut(message["texts"][0], how)
         done = ""
         for part, gap in zip(parts, gaps, strict=True):
@@ -96,10 +97,11 @@ class Desk:
             done += self.written(translator, part, how, watch) + gap
         return [{"text": done}]
 
-    def written(self, translator: Translator, part: Part, how: Manner, watch: Watch) -> str:
+    def written(self, translator: Translator, part: Part, how: DecodingOptions, watch: Watch) -> str:
         try:
             logits_processors = (*translator.logits_processors([part], how), watch)
-            found = translator.engine.translate(translator.padded([part.ids]), how.search(), logits_processors)
+            search = how.search(translator.limits(how))
+            found = translator.engine.translate(translator.padded([part.ids]), search, logits_processors)
         except StoppedError:
             return ""
         return translator.tokenizers.target.decode(found[0][0].ids)

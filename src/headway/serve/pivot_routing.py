@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from headway.serve.languages import find
 from headway.serve.models import Pair
 from headway.serve.problems import Problem
 from headway.serve.service import Answer
+from headway.text.languages import find
 
 BETWEEN = "en"  # the language that most models know
 

@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from headway.inspection.trace_request import EVERYTHING, Panel
+from headway.options import declared
 from headway.serve.middleware import note, note_model
 from headway.serve.models import Pair
 from headway.serve.problems import Problem
@@ -18,10 +19,18 @@ from headway.serve.service import Answer, Service
 from headway.serve.settings import Limits
 from headway.serve.strict_json import StrictRoute
 from headway.serve.training_curves import curves
+from headway.tasks.decoding_options import DecodingOptions
 
 MOST = Limits()
 Name = Annotated[str, Field(max_length=64)]
 Term = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+def decoding_field(name: str, most: int | float | None = None, **changes: Any) -> Any:
+    """Return a field with the default, the range and the description of a decoding option; a server may allow less."""
+    field, details = declared(DecodingOptions)[name]
+    bounds: dict[str, Any] = {"ge": details.least, "gt": details.above, "le": details.most if most is None else most}
+    return Field(changes.get("default", field.default), description=details.help, **bounds)
 
 
 class Body(BaseModel):
@@ -40,10 +49,10 @@ class Direction(Body):
 
 class TranslateBody(Direction):
     texts: list[str] = Field(min_length=1, max_length=MOST.texts)
-    n_best: int = Field(1, ge=1, le=MOST.n_best, description="translations of each text")
-    beam: int | None = Field(None, ge=1, le=MOST.beam, description="hypotheses that grow together")
-    scores: bool = Field(False, description="give the pieces and what the model thinks of each")
-    alignments: bool = Field(False, description="say which word came from which")
+    n_best: int = decoding_field("n_best", most=MOST.n_best)
+    beam: int | None = decoding_field("beam", most=MOST.beam, default=None)
+    scores: bool = Field(False, description="Give the tokens and the log-probability of each.")
+    alignments: bool = decoding_field("alignments")
     glossary: list[list[Term]] = Field([], max_length=MOST.terms, description="rows of a term and its translation")
 
 
@@ -74,7 +83,7 @@ class TraceBody(Direction):
     q: str = Field(min_length=1)
     include: list[Panel] = Field([], max_length=len(EVERYTHING))
     beam_size: int = Field(4, ge=1, le=MOST.beam)
-    alpha: float | None = Field(None, ge=0, le=2)
+    alpha: float | None = decoding_field("alpha", most=2, default=None)
     top_k: int = Field(10, ge=1, le=20)
     prefix: list[Annotated[int, Field(ge=0, le=1_000_000)]] = Field([], max_length=MOST.pieces)
     edit: list[EditBody] = Field([], max_length=32)

@@ -76,7 +76,7 @@ def open_json(text: str) -> Any:
     try:
         from tokenizers import Tokenizer
     except ImportError:
-        raise UsageError("a tokenizer.json needs the tokenizers package; pip install 'headway[hf]'") from None
+        raise UsageError("a tokenizer.json needs the tokenizers package; pip install 'headway-mt[hf]'") from None
     try:
         inner = Tokenizer.from_str(text)
     except (KeyboardInterrupt, SystemExit):

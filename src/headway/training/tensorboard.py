@@ -33,7 +33,7 @@ class Board(NoBoard):
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise UsageError(
-                "training.tensorboard needs TensorBoard: pip install 'headway[tensorboard]', or leave it out"
+                "training.tensorboard needs TensorBoard: pip install 'headway-mt[tensorboard]', or leave it out"
             ) from None
         self.writer: Any = SummaryWriter(str(folder / "tensorboard"))
 

@@ -6,14 +6,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from shlex import join, quote
 
 import numpy as np
 
 from headway.data.checks.base import Example, Finding, Severity, Sightings, percent
 from headway.data.checks.blocks import Block
 from headway.data.checks.kinds import KIND, SCRIPTS, kind_table
-from headway.data.formats import BOM, TOO_LONG, Invalid, open_bytes
+from headway.data.checks.languages import named
+from headway.data.formats import BOM, HAS_NUL, NOT_UTF8, TOO_LONG, Invalid, open_bytes
 
+LATIN_2 = ("cs", "hr", "hu", "pl", "ro", "sk", "sl")  # languages that old files write in ISO 8859-2
 COVERAGE = 0.9995  # of a text's characters, as a subword vocabulary keeps them when there are many kinds
 MANY = 1500  # kinds of characters; a vocabulary keeps fewer whole
 MOST_OF = 0.8  # so many of a line's letters make its script
@@ -52,28 +55,39 @@ class Unreadable:
     def __init__(self, paths: Iterable[Path], invalid: Invalid) -> None:
         self.paths = tuple(paths)
         self.severity: Severity = "fatal" if invalid == "error" else "warning"
-        self.seen: defaultdict[str, Sightings] = defaultdict(Sightings)
+        self.seen: defaultdict[tuple[str, Path], Sightings] = defaultdict(Sightings)
         self.crlf = Counter[Path]()
 
     def look(self, block: Block) -> None:
         for side in block.sides:
             self.crlf[side.path] += side.crlf
             for index, reason in side.faults.items():
-                self.seen[reason].add(side, index)
+                self.seen[reason, side.path].add(side, index)
 
     def findings(self) -> Iterator[Finding]:
-        for reason, sightings in self.seen.items():
+        for (reason, path), sightings in self.seen.items():
             if reason == TOO_LONG:
                 yield from sightings.finding("note", f"lines {reason}", "they are left out of training")
             else:
-                advice = 'mend them, or set data.invalid = "skip" to leave them out'
-                yield from sightings.finding(self.severity, f"unreadable: {reason}", advice)
+                advice = f'{mend(reason, path)}, or set data.invalid = "skip" to leave them out'
+                yield from sightings.finding(self.severity, f"unreadable: {reason} in {path}", advice)
         for path in self.paths:
             if self.crlf[path]:
                 advice = "nothing to do: the carriage return is removed"
                 yield Finding("note", f"{path} has Windows line ends", self.crlf[path], advice)
             if _has_bom(path):
                 yield Finding("note", f"{path} begins with a byte order mark", 1, "nothing to do: it is removed")
+
+
+def mend(reason: str, path: Path) -> str:
+    """Say how to repair a file: for another encoding, by the command that converts it."""
+    encodings = {NOT_UTF8: "ISO-8859-2" if named(path) in LATIN_2 else "ISO-8859-1", HAS_NUL: "UTF-16"}
+    if reason not in encodings:
+        return "mend them"
+    new = path.with_name(f"utf8.{path.name}")
+    if path.suffix in (".gz", ".xz", ".zst"):
+        return f"unpack the file and convert it: iconv -f {encodings[reason]} -t UTF-8"
+    return f"convert the file: {join(['iconv', '-f', encodings[reason], '-t', 'UTF-8', str(path)])} > {quote(str(new))}"
 
 
 def _has_bom(path: Path) -> bool:

@@ -112,7 +112,7 @@ def converted(model: nn.Module, design: Design, precision: Precision) -> Path:
     try:
         import ctranslate2  # noqa: F401
     except ImportError as error:
-        raise Unavailable(f"{error}; pip install 'headway[ctranslate2]'") from None
+        raise Unavailable(f"{error}; pip install 'headway-mt[ctranslate2]'") from None
     tensors = model.state_dict()
     place = user_cache() / f"ctranslate2-{precision}-{digest(design, tensors)}"
     try:

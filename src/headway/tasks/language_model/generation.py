@@ -3,48 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 
-from headway.errors import UsageError
 from headway.model.models import LanguageModel
-from headway.search import Beam, Greedy, Limits, Sample, Search
 from headway.search.base import Hypothesis
 from headway.search.prompting import MultiLineModel, PromptedModel, TokenStreamer
+from headway.tasks.decoding_options import GenerationOptions
 from headway.text.tokenizer import Tokenizer
 from headway.text.vocabulary import BOS, EOS
 
-LONGEST = 100_000  # pieces of one output
 BROKEN = "\ufffd"  # shown for the first bytes of a character whose last are still to come
-
-
-@dataclass(frozen=True)
-class Manner:
-    """How a text is continued."""
-
-    longest: int = 200  # most pieces that are written
-    temperature: float = 1.0  # below 1: likely pieces become likelier; 0: always the likeliest
-    top_k: int = 0  # draw from this many likeliest pieces; 0: from all
-    top_p: float = 1.0  # draw from the fewest pieces that hold this much probability
-    beam: int = 1  # above 1: search for the likeliest text instead of drawing
-    seed: int = 0  # of drawing
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.longest <= LONGEST:
-            raise UsageError(f"max is {self.longest}; it must be from 1 to {LONGEST}")
-        if not 0 < self.top_p <= 1 or self.top_k < 0 or self.temperature < 0:
-            raise UsageError("top-p must be above 0 and at most 1; top-k and temperature must not be negative")
-        if not 1 <= self.beam <= 100:
-            raise UsageError(f"beam is {self.beam}; it must be from 1 to 100")
-
-    def search(self) -> Search:
-        limits = Limits(ratio=0.0, extra=self.longest, longest=self.longest)
-        if self.beam > 1:
-            return Beam(size=self.beam, limits=limits)
-        if self.temperature == 0:
-            return Greedy(limits=limits)
-        return Sample(temperature=self.temperature, top_k=self.top_k, nucleus=self.top_p, seed=self.seed, limits=limits)
 
 
 class Generator:
@@ -84,23 +53,23 @@ class Generator:
 
     # ------------------------------------------------------------ writing
 
-    def write(self, prompt: Sequence[int], how: Manner, hear: Callable[[str], None] | None = None) -> str:
+    def write(self, prompt: Sequence[int], how: GenerationOptions, hear: Callable[[str], None] | None = None) -> str:
         """Go on after a prompt, over as many lines as it takes; `hear` gets the text as it grows, in parts."""
         told = Telling(lambda ids: self.after(prompt, ids), hear) if hear else None
         source = torch.tensor([list(prompt)], device=self.model.head.weight.device)
         logits_processors = (TokenStreamer(told),) if told and how.beam == 1 else ()
-        found = how.search()(self.inner if self.whole else self.over, source, logits_processors)[0][0]
+        found = how.continuation()(self.inner if self.whole else self.over, source, logits_processors)[0][0]
         if told:
             told(found.ids, last=True)
         return self.after(prompt, found.ids)
 
-    def finish(self, prompts: Sequence[Sequence[int]], how: Manner) -> list[Hypothesis]:
+    def finish(self, prompts: Sequence[Sequence[int]], how: GenerationOptions) -> list[Hypothesis]:
         """Each prompt up to the end of its line (or whole text). Prompts of one length are written together."""
         found: dict[int, Hypothesis] = {}
         for length in sorted({len(prompt) for prompt in prompts}):
             some = [i for i, prompt in enumerate(prompts) if len(prompt) == length]
             source = torch.tensor([list(prompts[i]) for i in some], device=self.model.head.weight.device)
-            found |= {i: best[0] for i, best in zip(some, how.search()(self.inner, source), strict=True)}
+            found |= {i: best[0] for i, best in zip(some, how.continuation()(self.inner, source), strict=True)}
         return [found[i] for i in range(len(prompts))]
 
 

@@ -19,7 +19,8 @@ from headway.metrics import Score, Scores
 from headway.metrics.evaluation import Evaluation, Tally
 from headway.model.models import LanguageModel
 from headway.tasks.base import Plain, Prediction, Predictor
-from headway.tasks.language_model.generation import Generator, Manner
+from headway.tasks.decoding_options import GenerationOptions
+from headway.tasks.language_model.generation import Generator
 from headway.tasks.language_model.perplexity import Document, Perplexity, remembered, strided
 from headway.text.tokenizer import Tokenizer
 
@@ -39,16 +40,16 @@ class LanguagePredictor(Predictor):
     tokenizer: Tokenizer
     segment: int
     way: Reading
-    manner: Manner = Manner()
+    options: GenerationOptions = GenerationOptions()
 
     @property
     def generator(self) -> Generator:
         return Generator(self.model, self.tokenizer, self.segment + self.model.memory, self.way.whole)
 
     def with_options(self, **options: Any) -> Predictor:
-        if options.keys() - Manner.__dataclass_fields__.keys():
+        if options.keys() - GenerationOptions.__dataclass_fields__.keys():
             return super().with_options(**options)
-        return replace(self, manner=Manner(**options))
+        return replace(self, options=GenerationOptions(**options))
 
     def facts(self, folder: Path) -> dict[str, Any]:
         return {"task": self.kind} | SingleStack(self.model, "decoder", "stack").server_facts(len(self.tokenizer))
@@ -63,7 +64,7 @@ class LanguagePredictor(Predictor):
     def write(self, prompt: str, hear: Callable[[str], None] | None = None) -> str:
         """What follows a prompt, over as many lines as it takes; `hear` gets it as it is written."""
         generator = self.generator
-        return generator.write(generator.ids(prompt), self.manner, hear)
+        return generator.write(generator.ids(prompt), self.options, hear)
 
     def predict(self, lines: Iterable[str], columns: bool = False) -> Iterator[Prediction]:
         """Each line, continued to its end."""
@@ -72,7 +73,7 @@ class LanguagePredictor(Predictor):
         generator, source = self.generator, iter(lines)
         while some := list(islice(source, WINDOW)):
             prompts = [generator.ids(line) for line in some]
-            for prompt, line, best in zip(prompts, some, generator.finish(prompts, self.manner), strict=True):
+            for prompt, line, best in zip(prompts, some, generator.finish(prompts, self.options), strict=True):
                 text = " ".join(generator.after(prompt, best.ids).splitlines())
                 yield Plain(text, {"prompt": line, "score": round(best.total, 4), "finished": best.finished})
 

@@ -27,8 +27,9 @@ from headway.model.size import check_range, check_share
 from headway.storage.card import CardFacts, DataFile, Score
 from headway.storage.checked_weights import filled
 from headway.tasks.base import Loaded, OpenOptions, Setup, TraceView, files_of
+from headway.tasks.decoding_options import GenerationOptions
 from headway.tasks.language_model import drawing
-from headway.tasks.language_model.generation import Generator, Manner
+from headway.tasks.language_model.generation import Generator
 from headway.tasks.language_model.next_token import InputNoise, MemoryForward, SegmentForward
 from headway.tasks.language_model.perplexity import Perplexity, remembered, strided
 from headway.tasks.language_model.predictor import LanguagePredictor
@@ -274,7 +275,8 @@ class LanguageModelTask:
         ids = next(self.dev.documents()).tolist()[: 2 * SHOWN]
         prompt, rest = ids[: len(ids) // 2], ids[len(ids) // 2 :]
         generator = Generator(model, self.tokenizer, self.settings.segment + model.memory, self.way.whole)
-        output = generator.write(prompt, Manner(longest=SHOWN, temperature=0.8, top_p=0.9, seed=self.setup.seed))
+        options = GenerationOptions(max_new_tokens=SHOWN, temperature=0.8, top_p=0.9, seed=self.setup.seed)
+        output = generator.write(prompt, options)
         return {"source": generator.text(prompt), "reference": generator.text(rest), "output": output}
 
     # ------------------------------------------------------------ facts

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headway.data.languages import languages_of
 from headway.errors import UsageError
 from headway.inspection.anatomy import size_of
 from headway.model.design import EncoderDecoderDesign
-from headway.tasks.run import Run
 from headway.training.settings import Training
 
 if TYPE_CHECKING:  # its facts are told here
     from headway.tasks.translation.translator import Translator
 
-CODE = r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?"
 UNKNOWN_LANGUAGES = "src", "tgt"  # of a folder that does not say its languages
 
 
@@ -82,26 +80,11 @@ def server_facts(translator: Translator, folder: Path) -> dict[str, Any]:
 
 def directions(translator: Translator, folder: Path) -> Iterator[tuple[str, str, str]]:
     """Source, target and the tag that asks for it. A model with tags goes into every language it has one for."""
-    source, target = languages(translator.run, folder)
+    found = languages_of(translator.run.pairs, folder)
+    source, target = (one or unknown for one, unknown in zip(found, UNKNOWN_LANGUAGES, strict=True))
     tags = sorted(translator.tokenizers.source.tags)
     if not tags:
         yield source, target, ""
     for tag in tags:
         sources = {corpus.source_language for corpus in translator.run.pairs.corpora if corpus.tag == tag} - {""}
         yield from ((one, tag, tag) for one in sorted(sources) or [source])
-
-
-def languages(run: Run, folder: Path) -> tuple[str, str]:
-    """As the configuration says, else by the training files' endings, else by the folder's name, such as en-de."""
-    data = run.pairs
-    named = re.search(rf"(?:^|[._-])({CODE})-({CODE})$", folder.resolve().name)
-    by_folder = (named[1], named[2]) if named else UNKNOWN_LANGUAGES
-    by_files = (ending(data.source), ending(data.target))
-    by_name = by_files if all(by_files) and by_files[0] != by_files[1] else by_folder
-    return data.source_language or by_name[0], data.target_language or by_name[1]
-
-
-def ending(path: str) -> str:
-    """en for train.en and train.en.gz; nothing for corpus.txt."""
-    found = re.search(rf"\.({CODE})(?:\.(?:gz|xz|zst))?$", path)
-    return found[1] if found and found[1] not in ("txt", "tsv", "csv", "tok", "tmx", "bpe", "src", "tgt") else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -10,45 +11,20 @@ from dataclasses import dataclass
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from headway.data.formats import Line, count_lines, lines_of
 from headway.data.formats import lines as read_lines
 from headway.errors import UsageError
 from headway.storage.files import Writable, disk_trouble, write_all
-from headway.tasks.translation.result import Translation
+from headway.tasks.decoding_options import DecodingOptions
+from headway.tasks.translation.output_columns import OutputColumns
 from headway.tasks.translation.translator import WINDOW, Translator
 from headway.tasks.translation.unfinished import record_of
 from headway.training.console import fit_for
 
 LONGEST_LINE = 1 << 20  # bytes of one input line
+TIME_CODE = re.compile(r"\d{1,3}:\d\d:\d\d[,.]\d{3}\s+-->\s")
 STANDARD_INPUT, STANDARD_OUTPUT = Path("standard input"), Path("standard output")  # their names in messages
-
-
-@dataclass(frozen=True)
-class Columns:
-    """What is written for each line."""
-
-    n_best: int = 1
-    scores: bool = False
-    alignments: bool = False
-    confidence: float = 0.0
-
-    def rows(self, number: int, translation: Translation) -> Iterator[str]:
-        if self.n_best == 1:
-            yield self.row(translation)
-            return
-        for one in (translation, *translation.alternatives):
-            yield f"{number}\t{self.row(one)}\t{one.score:.4f}"
-
-    def row(self, translation: Translation) -> str:
-        sure = translation.confidence >= self.confidence
-        cells = [" ".join(translation.text.splitlines()) if sure else ""]
-        if self.scores and self.n_best == 1:
-            cells.append(f"{translation.score:.4f}")
-        if self.alignments:
-            cells.append(" ".join(f"{a}-{b}" for a, b in translation.alignment))
-        return "\t".join(cells)
 
 
 @dataclass(frozen=True)
@@ -74,10 +50,21 @@ class Files:
 
     def lines(self) -> Iterator[str]:
         found = standard_input() if self.input is None else read_lines(self.input, "refuse", LONGEST_LINE)
-        return (line.text or "" for line in found)
+        return (plain_text(line, self.input or STANDARD_INPUT) for line in found)
 
     def total(self) -> int | None:
         return None if self.input is None else count_lines(self.input)
+
+
+def plain_text(line: Line, path: Path) -> str:
+    """Return the text of a line. Time codes of subtitles are no text, and a translation would destroy them."""
+    text = line.text or ""
+    if TIME_CODE.match(text):
+        raise UsageError(
+            f"{path}:{line.number}: this is a time code of subtitles, not text; "
+            "`headway serve` translates .srt files (POST /translate_file)"
+        )
+    return text
 
 
 def same_file(one: Path, other: Path) -> bool:
@@ -91,28 +78,31 @@ def standard_input() -> Iterator[Line]:
     return lines_of(STANDARD_INPUT, stream, "refuse", LONGEST_LINE) if stream.peek(1) else iter(())
 
 
-def translate_lines(translator: Translator, files: Files, manner: dict[str, Any], columns: Columns) -> str:
+def translate_lines(
+    translator: Translator, files: Files, options: DecodingOptions, columns: OutputColumns | None = None
+) -> str:
     """Translate everything; a sentence about what a person should know, or nothing."""
+    columns = columns or OutputColumns()
     unsure = runaway = lacking = done = 0
     with ExitStack() as stack:
         window_size = translator.window if files.input else min(translator.window, WINDOW["cpu"])  # a pipe waits for us
-        out, done = opened(files, columns, window_size, stack)
+        out, done = opened(files, columns.numbered(options), window_size, stack)
         source = islice(files.lines(), done, None)
         progress = stack.enter_context(shown(files.total(), done))
         while window := list(islice(source, window_size)):
-            for translation in translator.translate(window, **manner):
+            for translation in translator.translate(window, options):
                 unsure += translation.confidence < columns.confidence
                 runaway += translation.looping or not translation.finished
                 lacking += bool(translation.lost)
-                rows = columns.rows(done, translation)
+                rows = columns.rows(done, translation, options)
                 write(out, "".join(row + "\n" for row in rows), files.output)
                 done += 1
             secure(out, files.output)
             progress(done)
     said = {
         f"{unsure} lines left empty (confidence below {columns.confidence:g})": unsure,
-        f"{runaway} outputs ran away or loop": runaway,
-        f"{lacking} outputs lack something that was to be kept": lacking,
+        f"{runaway} outputs reached the length limit or repeat themselves": runaway,
+        f"{lacking} outputs lack a span that --keep names": lacking,
     }
     return "; ".join(told for told, count in said.items() if count)
 
@@ -146,7 +136,7 @@ def created(path: Path | None, stack: ExitStack) -> Writable:
     return stack.enter_context(file)
 
 
-def opened(files: Files, columns: Columns, window: int, stack: ExitStack) -> tuple[Writable, int]:
+def opened(files: Files, numbered: bool, window: int, stack: ExitStack) -> tuple[Writable, int]:
     """The output, and how many input lines are done already.
 
     Only whole windows count: lines are packed together within one, and in other company a score may differ in its
@@ -156,7 +146,7 @@ def opened(files: Files, columns: Columns, window: int, stack: ExitStack) -> tup
         return created(files.output, stack), 0
     with disk_trouble(files.output, 0):
         with files.output.open("rb") as written:
-            starts = line_starts(written, columns.n_best)
+            starts = line_starts(written, numbered)
         done = (len(starts) - 1) // window * window
         out = stack.enter_context(files.output.open("r+b", buffering=0))
         out.truncate(starts[done])
@@ -164,17 +154,17 @@ def opened(files: Files, columns: Columns, window: int, stack: ExitStack) -> tup
     return out, done
 
 
-def line_starts(out: BufferedReader, n_best: int) -> list[int]:
+def line_starts(out: BufferedReader, numbered: bool) -> list[int]:
     """Where the rows of each input line begin, and where the next ones will. The last line may lack some rows."""
     starts: list[int] = []
     position, before = 0, -1
     for number, row in enumerate(out):
         if not row.endswith(b"\n"):
             break
-        line = int(row.split(b"\t", 1)[0]) if n_best > 1 else number
+        line = int(row.split(b"\t", 1)[0]) if numbered else number
         starts += [position] if line != before else []
         position, before = position + len(row), line
-    return starts if n_best > 1 and starts else [*starts, position]
+    return starts if numbered and starts else [*starts, position]
 
 
 def shown(total: int | None, done: int, label: str = "translating"):  # noqa: ANN201

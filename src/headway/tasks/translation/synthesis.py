@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,9 @@ from headway.storage.files import digest_of, disk_trouble, make_folder, rename, 
 from headway.storage.folder import WEIGHTS
 from headway.storage.lock import Lock
 from headway.storage.publication import place_of
-from headway.tasks.translation.file_translation import Columns, Files, translate_lines
+from headway.tasks.decoding_options import DecodingOptions
+from headway.tasks.translation.file_translation import Files, translate_lines
+from headway.tasks.translation.output_columns import OutputColumns
 from headway.tasks.translation.translator import Translator
 from headway.version import installed
 
@@ -30,19 +32,8 @@ FACTS = "facts.json"
 LOCK = "writing"
 DRAFT = "draft.tsv"  # what the model has written so far
 UNFINISHED = ".unfinished"
+DECODING = ("beam", "alpha", "n_best", "temperature", "seed", "to")  # what an order says of it
 SURE = sys.float_info.min  # the smallest confidence above 0: only runaways and loops have less
-
-
-@dataclass(frozen=True)
-class Decoding:
-    """How the model is asked. With a temperature above 0 it draws instead of searching."""
-
-    beam: int = 5
-    alpha: float = 0.6
-    n_best: int = 1
-    temperature: float = 0.0
-    seed: int = 0
-    to: str = ""  # target language, for multilingual models
 
 
 @dataclass(frozen=True)
@@ -53,7 +44,7 @@ class Making:
     model: Path
     text: Path
     folder: Path
-    decoding: Decoding
+    decoding: DecodingOptions
     reference: Path | None = None
     beside: tuple[Path, ...] = ()  # models that write together with it
 
@@ -66,7 +57,8 @@ class Making:
         paths = {"weights": place_of(self.model) / WEIGHTS, "text": self.text, "reference": self.reference}
         paths |= {f"model beside ({n})": place_of(folder) / WEIGHTS for n, folder in enumerate(self.beside, 1)}
         digests = {name: checksum(path) for name, path in paths.items() if path is not None}
-        return {"kind": self.kind, **digests, **asdict(self.decoding), "engine": engine}
+        decoding = {name: getattr(self.decoding, name) for name in DECODING}
+        return {"kind": self.kind, **digests, **decoding, "engine": engine}
 
     def begin(self, engine: str) -> dict[str, Any]:
         """Take the folder, or go on in it; the facts so far."""
@@ -166,8 +158,7 @@ def write(translator: Translator, making: Making, read: Path, written: Path) -> 
     if written.exists() and making.reference is None:  # stopped just before the end
         return {}
     draft = making.folder / DRAFT
-    columns = Columns(n_best=making.decoding.n_best, confidence=SURE)
-    translate_lines(translator, Files(read, draft, resume=True), asdict(making.decoding), columns)
+    translate_lines(translator, Files(read, draft, resume=True), making.decoding, OutputColumns(confidence=SURE))
     if making.reference is not None:
         return choose(draft, written, making.reference)
     put(draft, written)

@@ -15,6 +15,7 @@ from headway.data.batches import Batches
 from headway.data.corpus import Data, Pair, check_files
 from headway.data.files import Files
 from headway.data.formats import count_lines
+from headway.data.languages import languages_to_train
 from headway.data.padding import packs, pad_rows
 from headway.data.quick_check import look
 from headway.errors import UsageError
@@ -52,9 +53,12 @@ class Translation:
         choose(self.metrics)
 
     def propose(self, given: dict[str, Any], data: Data | Files, device: torch.device) -> dict[str, Any]:
-        """Sizes by the number of pairs and by the machine."""
+        """Add the languages, and sizes by the number of pairs and by the machine."""
         pairs = pairs_of(data)
         check_files(pairs)
+        languages = zip(("source_language", "target_language"), languages_to_train(pairs), strict=True)
+        named = {name: code for name, code in languages if code}
+        given = {**given, "data": {**named, **given.get("data", {})}}
         lines = sum(count_lines(Path(corpus.source)) for corpus in pairs.training())
         return propose(given, lines, device)
 

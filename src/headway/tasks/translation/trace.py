@@ -18,15 +18,16 @@ from headway.model.models import EncoderDecoder
 from headway.search import Beam, Hypothesis
 from headway.search.base import length_weight
 from headway.search.logits_processors import ForcedPrefix
+from headway.tasks.decoding_options import DecodingOptions
 from headway.tasks.translation.facts import design_of, facts
 from headway.tasks.translation.panels import PanelInput, panels
-from headway.tasks.translation.translator import Manner, Translator
+from headway.tasks.translation.translator import Translator
 
 
 def trace_translation(translator: Translator, request: TraceRequest, check: Check = go_on) -> dict[str, Any]:
     """Translate a sentence and return its trace."""
     longest = min(LONGEST, design_of(translator).longest)
-    request = replace(request, alpha=Manner().alpha if request.alpha is None else request.alpha)
+    request = replace(request, alpha=DecodingOptions().alpha if request.alpha is None else request.alpha)
     check_prefix(request.prefix, translator.tokenizers.target)
     translator.tag(request.target)  # refuse a language that the model does not know
     ids = source_ids(request.q, translator.tokenizers.source, longest, request.target)

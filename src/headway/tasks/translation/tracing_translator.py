@@ -10,10 +10,11 @@ from typing import Any
 from headway.errors import UsageError
 from headway.inspection.trace_request import EVERYTHING, TooLongError, TraceRequest
 from headway.storage.files import disk_trouble
+from headway.tasks.decoding_options import DecodingOptions
 from headway.tasks.trace import trace
 from headway.tasks.trace_files import as_json
 from headway.tasks.translation.result import Translation
-from headway.tasks.translation.translator import Manner, Translator
+from headway.tasks.translation.translator import Translator
 
 
 class Tracing(Translator):
@@ -27,12 +28,14 @@ class Tracing(Translator):
         with disk_trouble(path, 0):
             path.write_bytes(b"")
 
-    def translate(self, lines: Sequence[str], **manner: Any) -> list[Translation]:
-        request = template(Manner(**manner), self)
+    def translate(
+        self, lines: Sequence[str], options: DecodingOptions | None = None, **changes: Any
+    ) -> list[Translation]:
+        request = template(self.decoding(options, **changes), self)
         rows = "".join(f"{self.row(line, request)}\n" for line in lines)
         with disk_trouble(self.path, len(rows)), self.path.open("ab") as out:
             out.write(rows.encode())
-        return super().translate(lines, **manner)
+        return super().translate(lines, options, **changes)
 
     def row(self, line: str, request: dict[str, Any]) -> str:
         if not line.strip():
@@ -43,9 +46,9 @@ class Tracing(Translator):
             return json.dumps(None)
 
 
-def template(how: Manner, translator: Translator) -> dict[str, Any]:
+def template(how: DecodingOptions, translator: Translator) -> dict[str, Any]:
     """A trace shows plain beam search, so that what is written down is what was done."""
-    usual = Manner()
+    usual = DecodingOptions()
     names = ("temperature", "best", "no_repeat", "glossary", "keep")
     other = [name for name in names if getattr(how, name) != getattr(usual, name)]
     if other or how.beam > 10:

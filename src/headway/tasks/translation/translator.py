@@ -6,16 +6,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-import regex
 import torch
 
 from headway.builtin import chosen
-from headway.data.glossary import Glossary
+from headway.data.languages import languages_of
 from headway.data.padding import packs, pad_rows
 from headway.devices import one_thread
 from headway.engines.attended import Attended
@@ -31,17 +30,19 @@ from headway.model.alignment import align
 from headway.model.design import EncoderDecoderDesign
 from headway.model.models import EncoderDecoder
 from headway.reports.testset import read_lines
-from headway.search import Beam, Constrained, Ensemble, Greedy, Hypothesis, Limits, Sample, Search, score_texts
+from headway.search import Beam, Constrained, Ensemble, Hypothesis, Limits, Sample, score_texts
 from headway.search.logits_processors import ForcedPrefix, LogitsProcessor, NoRepeatNgram
 from headway.search.minimum_bayes_risk import rerank_by_risk
 from headway.storage.checked_weights import filled
 from headway.tasks.base import Loaded, OpenOptions, Plain, Prediction, Predictor
+from headway.tasks.decoding_options import DecodingOptions
 from headway.tasks.predictors import open_together
 from headway.tasks.run import Run
 from headway.tasks.translation.facts import server_facts
 from headway.tasks.translation.result import Translation, joined
 from headway.tasks.translation.task import Translation as Task
 from headway.text import protected_spans
+from headway.text.languages import find
 from headway.text.protected_spans import Span
 from headway.text.sentences import sentences
 from headway.text.tokenizer import Tokenizers
@@ -57,52 +58,6 @@ INSISTING_BEAM = 10  # at least; a narrower one says the spans too soon
 
 
 @dataclass(frozen=True)
-class Manner:
-    """How to translate."""
-
-    beam: int = 5  # hypotheses that grow together; 1: greedy
-    alpha: float = 0.6  # how much long outputs are favoured
-    n_best: int = 1  # alternatives to give
-    to: str = ""  # target language, for multilingual models
-    glossary: Glossary = Glossary()  # terms that must come out
-    keep: Sequence[str] = ()  # regular expressions; what they match in a source comes out as it is
-    prefix: str = ""  # every output begins with this
-    no_repeat: int = 0  # no run of so many pieces twice; 0: no rule
-    split: bool = False  # translate every sentence of a line by itself; otherwise only where the line is too long
-    alignments: bool = False  # say which word came from which
-    temperature: float = 0.0  # above 0: sample instead of searching
-    seed: int = 0  # of sampling
-    best: bool = False  # minimum Bayes risk over samples and beam: slow and good
-    limits: Limits = Limits()  # how long an output may be
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.beam <= 100:
-            raise UsageError(f"beam is {self.beam}; it must be from 1 to 100")
-        if not 1 <= self.n_best <= max(self.beam, 1):
-            raise UsageError(f"n-best is {self.n_best}; it must be from 1 to the beam, {self.beam}")
-        if not 0 <= self.alpha <= 10 or self.temperature < 0 or self.no_repeat < 0:
-            raise UsageError("alpha must be from 0 to 10; temperature and no-repeat must not be negative")
-        _ = self.patterns  # refuses what is no pattern
-
-    @cached_property
-    def patterns(self) -> list[regex.Pattern[str]]:
-        return protected_spans.compiled(self.keep)
-
-    @property
-    def plain(self) -> bool:
-        """Whether a beam is all that is asked for."""
-        asked = (self.temperature, self.best, self.no_repeat, self.prefix, self.glossary.terms, self.keep)
-        return not any((*asked, self.limits.shortest, self.limits.shortest_ratio))
-
-    def search(self) -> Search:
-        if self.temperature > 0:
-            return Sample(temperature=self.temperature, seed=self.seed, limits=self.limits)
-        if self.beam == 1:
-            return Greedy(alpha=self.alpha, limits=self.limits)
-        return Beam(size=self.beam, alpha=self.alpha, n_best=self.n_best, limits=self.limits)
-
-
-@dataclass(frozen=True)
 class Part:
     """One sentence on its way through the model."""
 
@@ -112,7 +67,7 @@ class Part:
     spans: list[Span]  # that its output must hold as they are
 
 
-def checked(one: Translation, how: Manner) -> Translation:
+def checked(one: Translation, how: DecodingOptions) -> Translation:
     """A translation that names what was to be kept and is not in its text."""
     wanted = [span.text for span in protected_spans.spans_of(one.source, how.patterns)]
     others = [checked(other, how) for other in one.alternatives]
@@ -174,10 +129,13 @@ class Translator(Predictor):
         if not isinstance(run.model, EncoderDecoderDesign):
             raise UsageError(f"{loaded.folder}: a model of the kind {run.model.kind}, which cannot translate")
         tokenizers = Tokenizers.load(loaded.folder)
-        model = filled(partial(run.model.build, len(tokenizers.source), len(tokenizers.target)), loaded.tensors)
-        return cls(
-            run, tokenizers, model, choose(model.to(device), run.model, options.engine, options.precision), device
+        languages = dict(
+            zip(("source_language", "target_language"), languages_of(run.pairs, loaded.folder), strict=True)
         )
+        model = filled(partial(run.model.build, len(tokenizers.source), len(tokenizers.target)), loaded.tensors)
+        known = replace(run, data=replace(run.pairs, source_language=source, target_language=target))
+        engine = choose(model.to(device), run.model, options.engine, options.precision)
+        return cls(known, tokenizers, model, engine, device)
 
     @property
     def direction(self) -> str:
@@ -205,14 +163,21 @@ class Translator(Predictor):
         self.chosen = Chosen(self.engine, "several models write together in PyTorch alone")
         return self
 
-    def __call__(self, lines: Sequence[str], **manner: Any) -> list[Translation]:
-        return self.translate(lines, **manner)
+    def __call__(
+        self, lines: Sequence[str], options: DecodingOptions | None = None, **changes: Any
+    ) -> list[Translation]:
+        return self.translate(lines, options, **changes)
 
-    def translate(self, lines: Sequence[str], **manner: Any) -> list[Translation]:
-        """One translation for every line, in the same order; empty stays empty."""
+    def translate(
+        self, lines: Sequence[str], options: DecodingOptions | None = None, **changes: Any
+    ) -> list[Translation]:
+        """Return one translation for every line, in the same order; empty lines stay empty.
+
+        Options may also be given by name, as in translate(lines, beam=1); see `headway.DecodingOptions`.
+        """
         if isinstance(lines, str):
             raise UsageError("give a list of lines, not one string: translator([text])")
-        how = self.manner(**manner)
+        how = self.decoding(options, **changes)
         paragraphs = [self.cut(line, how) for line in lines]
         flat = [part for parts, _ in paragraphs for part in parts]
         done = iter(self.parts(flat, how))
@@ -268,9 +233,13 @@ class Translator(Predictor):
 
     # ------------------------------------------------------------ how
 
-    def manner(self, **given: Any) -> Manner:
-        """How to translate, as was asked for; otherwise as the task has it."""
-        return Manner(**{"limits": self.task.limits, **given})
+    def decoding(self, options: DecodingOptions | None = None, **changes: Any) -> DecodingOptions:
+        """Return the options with those that are given by name changed."""
+        return replace(options or DecodingOptions(), **changes)
+
+    def limits(self, how: DecodingOptions) -> Limits:
+        """Return how long an output may be: as asked for, else as the task has it."""
+        return how.limits or self.task.limits
 
     @property
     def window(self) -> int:
@@ -280,11 +249,13 @@ class Translator(Predictor):
             raise UsageError(f"HEADWAY_WINDOW is {asked!r}; it must be a whole number of lines, at least 1")
         return int(asked)
 
-    def stream(self, lines: Iterable[str], **manner: Any) -> Iterator[Translation]:
+    def stream(
+        self, lines: Iterable[str], options: DecodingOptions | None = None, **changes: Any
+    ) -> Iterator[Translation]:
         """Translate as lines come, some thousands at a time: memory does not grow with the file."""
         source = iter(lines)
         while window := list(islice(source, self.window)):
-            yield from self.translate(window, **manner)
+            yield from self.translate(window, options, **changes)
 
     def score(self, sources: Sequence[str], targets: Sequence[str], to: str = "") -> list[Hypothesis]:
         """What the model thinks of given translations (forced decoding)."""
@@ -302,7 +273,7 @@ class Translator(Predictor):
 
     # ------------------------------------------------------------ text to ids
 
-    def cut(self, line: str, how: Manner) -> tuple[list[Part], list[str]]:
+    def cut(self, line: str, how: DecodingOptions) -> tuple[list[Part], list[str]]:
         """A line that fits is one part; a longer one is cut into sentences, and those that do not fit by length."""
         if not line.strip():
             return [], []
@@ -316,7 +287,7 @@ class Translator(Predictor):
             gaps += [*[" "] * (len(pieces) - 1), gap]
         return parts, gaps
 
-    def fitting(self, part: Part, longest: int, how: Manner) -> list[Part]:
+    def fitting(self, part: Part, longest: int, how: DecodingOptions) -> list[Part]:
         """Halves at the space nearest to the middle, until all fit."""
         if len(part.ids) <= longest or len(part.text) < 2:
             return [replace(part, ids=[*part.ids[: longest - 1], EOS])] if len(part.ids) > longest else [part]
@@ -327,7 +298,7 @@ class Translator(Predictor):
         halves = (part.text[:at], part.text[at:].lstrip())
         return [small for half in halves if half for small in self.fitting(self.part(half, how), longest, how)]
 
-    def part(self, text: str, how: Manner) -> Part:
+    def part(self, text: str, how: DecodingOptions) -> Part:
         source, target = self.tokenizers.source, self.tokenizers.target
         spans = protected_spans.spans_of(text, how.patterns)
         phrases = [target.encode(term) for term in how.glossary.wanted(protected_spans.hidden(text, spans))]
@@ -336,8 +307,8 @@ class Translator(Predictor):
     def tag(self, to: str) -> list[int]:
         """The piece that asks for a language. A multilingual model must be asked for one."""
         tags = self.tokenizers.source.tags
-        if to in tags:
-            return [tags[to]]
+        if (known_as := find(to, tags) if to else None) is not None:
+            return [tags[known_as]]
         known = ", ".join(sorted(tags)) or "no tags: it knows one direction"
         if to:
             raise UsageError(f"language {to!r} is not in this model; it has {known}")
@@ -347,16 +318,18 @@ class Translator(Predictor):
 
     # ------------------------------------------------------------ ids to text
 
-    def parts(self, parts: list[Part], how: Manner) -> list[Translation]:
+    def parts(self, parts: list[Part], how: DecodingOptions) -> list[Translation]:
         kind = self.device.type
-        rows = PACK_ROWS[kind] * (QUEUE.get(kind, 1) if how.plain and not self.logits_processors(parts[:1], how) else 1)
+        limits, rules = self.limits(how), self.logits_processors(parts[:1], how)
+        plain = how.plain and not (limits.has_minimum or rules)
+        rows = PACK_ROWS[kind] * (QUEUE.get(kind, 1) if plain else 1)
         most = max(1, min(PACK_SENTENCES.get(kind, rows), rows // how.beam))
         batches = list(packs([len(part.ids) for part in parts], PACK_TOKENS[kind], most))
         made = spread(lambda batch: self.batch([parts[i] for i in batch], how), batches, self.engine.workers)
         found = dict(pair for batch, some in zip(batches, made, strict=True) for pair in zip(batch, some, strict=True))
         return [found[place] for place in range(len(parts))]
 
-    def batch(self, parts: list[Part], how: Manner) -> list[Translation]:
+    def batch(self, parts: list[Part], how: DecodingOptions) -> list[Translation]:
         source = self.padded([part.ids for part in parts])
         found = self.decode(source, parts, how)
         if how.best:
@@ -367,11 +340,11 @@ class Translator(Predictor):
             made = [replace(one, alignment=links) for one, links in zip(made, words, strict=True)]
         return made
 
-    def decode(self, source: torch.Tensor, parts: list[Part], how: Manner) -> list[list[Hypothesis]]:
+    def decode(self, source: torch.Tensor, parts: list[Part], how: DecodingOptions) -> list[list[Hypothesis]]:
         """What the model says by itself; where that lacks a span, the best that holds it."""
-        search = how.search()
+        search = how.search(self.limits(how), how.n_best)
         if any(part.phrases for part in parts):
-            beam = Beam(size=max(how.beam, 4), alpha=how.alpha, n_best=how.n_best, limits=how.limits)
+            beam = Beam(size=max(how.beam, 4), alpha=how.alpha, n_best=how.n_best, limits=self.limits(how))
             search = Constrained(beam, [part.phrases for part in parts])
         found = self.engine.translate(source, search, self.logits_processors(parts, how))
         short = [place for place, part in enumerate(parts) if any(self.lost(part, one) for one in found[place])]
@@ -391,13 +364,13 @@ class Translator(Predictor):
         wanted = [span.text for span in part.spans]
         return protected_spans.lost(wanted, self.tokenizers.target.decode(hypothesis.ids)) if wanted else []
 
-    def insisting(self, part: Part, how: Manner) -> Part:
+    def insisting(self, part: Part, how: DecodingOptions) -> Part:
         """The same with its spans as phrases: all that the target can spell and for which there is room."""
-        room = int(how.limits.caps(self.padded([part.ids]))) - 1 - sum(map(len, part.phrases))
+        room = int(self.limits(how).caps(self.padded([part.ids]))) - 1 - sum(map(len, part.phrases))
         spans = protected_spans.phrases_of(part.spans, self.tokenizers.target, room)
         return replace(part, phrases=[*part.phrases, *spans], spans=[])
 
-    def logits_processors(self, parts: list[Part], how: Manner) -> tuple[LogitsProcessor, ...]:
+    def logits_processors(self, parts: list[Part], how: DecodingOptions) -> tuple[LogitsProcessor, ...]:
         logits_processors = list(
             self.task.output.logits_processors([part.text for part in parts], self.tokenizers.target)
         )
@@ -408,10 +381,10 @@ class Translator(Predictor):
         return tuple(logits_processors)
 
     def rerank_by_risk(
-        self, source: torch.Tensor, parts: list[Part], found: list[list[Hypothesis]], how: Manner
+        self, source: torch.Tensor, parts: list[Part], found: list[list[Hypothesis]], how: DecodingOptions
     ) -> list[list[Hypothesis]]:
         """Choose, of beam and samples that keep the spans, the one most like all samples (minimum Bayes risk, chrF)."""
-        sample = Sample(count=MBR_SAMPLES, least=MBR_LEAST, seed=how.seed, limits=how.limits)
+        sample = Sample(count=MBR_SAMPLES, least=MBR_LEAST, seed=how.seed, limits=self.limits(how))
         draws = self.engine.translate(source, sample, self.logits_processors(parts, how))
         text, chosen = self.tokenizers.target.decode, []
         for part, beam, samples in zip(parts, found, draws, strict=True):
@@ -419,7 +392,7 @@ class Translator(Predictor):
             chosen.append(rerank_by_risk([*beam, *whole], text, samples)[: how.n_best])
         return chosen
 
-    def made(self, part: Part, hypotheses: list[Hypothesis], how: Manner) -> Translation:
+    def made(self, part: Part, hypotheses: list[Hypothesis], how: DecodingOptions) -> Translation:
         first, *others = [self.single(part, hypothesis) for hypothesis in hypotheses[: how.n_best]]
         return replace(first, alternatives=others)
 
