@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
@@ -98,6 +98,11 @@ def about(service: Service, app: FastAPI) -> APIRouter:
     async def metrics() -> Response:
         """For Prometheus."""
         return Response(service.measures.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @routes.get("/spec", include_in_schema=False)
+    async def spec() -> JSONResponse:
+        """The description of all routes, under the name that LibreTranslate gives it."""
+        return JSONResponse(app.openapi())
 
     @routes.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

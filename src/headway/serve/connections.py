@@ -89,7 +89,7 @@ class CarefulProtocol(H11Protocol):
         self.unwatch()
         self.on_refused()
         beginning = self.path_of(data)[:4]
-        self.transport.write(refusal(beginning if beginning in ("/v1/", "/v2/") else "/"))
+        self.transport.write(refusal(beginning if beginning in ("/v1/", "/v2/", "/v3/") else "/"))
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.timer = self.loop.call_later(LINGER, self.transport.close)

@@ -93,13 +93,17 @@ def checked(model: type[Model], values: dict[str, Any]) -> Model:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         name = first["loc"][0]
-        if first["type"] == "missing":
+        if first["type"] in ("missing", "too_short"):
             raise Problem(400, f"Invalid request: missing {name} parameter") from None
+        if first["type"] in ("int_type", "int_parsing", "int_parsing_size"):
+            raise Problem(400, f"Invalid request: {name} parameter is not a number") from None
         raise Problem(400, f"Invalid request: {name}: {first['msg']}") from None
 
 
 def check_texts(texts: Sequence[str], longest: int, most: int) -> None:
-    """Problem 400 where a text is too long or no text at all, or where there are too many."""
+    """Check the texts of a request; Problem 400 if there are none or too many, or one is too long or no text at all."""
+    if not texts:
+        raise Problem(400, "Invalid request: missing q parameter")
     if len(texts) > most:
         raise Problem(400, f"Invalid request: request ({len(texts)}) exceeds batch limit ({most})")
     for text in texts:

@@ -34,7 +34,8 @@ def admit(request: Request, keys: Keys, shown: str | None) -> None:
 
 
 def hold_key(scope: Scope, key: str) -> None:
-    """Count the request for its key, until it is answered."""
+    """Count the request for its key, until it is answered, and note whose it is."""
+    scope["state"]["owner"] = key
     if key:
         scope["state"]["held"].enter_context(scope["state"]["crowd"].showing(key))
 

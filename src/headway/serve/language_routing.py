@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.requests import Request
 
+from headway.data.glossary import Glossary
 from headway.serve.detection import Guess
 from headway.serve.documents import Readable
 from headway.serve.middleware import note
@@ -16,6 +18,7 @@ from headway.serve.problems import Problem
 from headway.serve.service import Answer, Service
 
 AUTO = "auto"
+NO_TERMS = Glossary()
 FEW_CHARACTERS = 2000  # of a file that are translated at a time: others get their turn in between
 TRIES = 60  # for such a part, when the server is busy
 
@@ -45,7 +48,12 @@ class Interpreter:
         return await self.service.readers.guesses(self.languages.all, texts)
 
     async def translate(
-        self, documents: Sequence[Readable], source: str, target: str, alternatives: int = 0
+        self,
+        documents: Sequence[Readable],
+        source: str,
+        target: str,
+        alternatives: int = 0,
+        glossary: Glossary = NO_TERMS,
     ) -> list[Found]:
         """All texts of all documents in one language go to the service together."""
         to = self.languages.named(target)
@@ -53,11 +61,14 @@ class Interpreter:
         found: dict[int, Found] = {}
         for language in dict.fromkeys(guess.language for guess in guesses):
             numbers = [number for number, guess in enumerate(guesses) if guess.language == language]
-            answers = await self.answers([documents[number] for number in numbers], language, to, alternatives)
+            mine = [documents[number] for number in numbers]
+            answers = await self.answers(mine, language, to, alternatives, glossary)
             found |= {number: Found(guesses[number], to, mine) for number, mine in zip(numbers, answers, strict=True)}
         return [found[number] for number in range(len(documents))]
 
-    async def translate_file(self, document: Readable, source: str, target: str) -> Found:
+    async def translate_file(
+        self, document: Readable, source: str, target: str, glossary: Glossary = NO_TERMS
+    ) -> Found:
         """Part by part, and patiently: a file may take longer than a request may wait."""
         to = self.languages.named(target)
         (guess,) = await self.sources([document], source, to)
@@ -66,7 +77,7 @@ class Interpreter:
         way = self.languages.way(guess.language, to)
         answers: list[Answer] = []
         for part in parts(document.texts, self.service.limits.texts):
-            answers += await self.patiently(part, way, document.aligned)
+            answers += await self.patiently(part, way, document.aligned, glossary)
         return Found(guess, to, answers)
 
     async def sources(self, documents: Sequence[Readable], source: str, target: str) -> list[Guess]:
@@ -78,7 +89,7 @@ class Interpreter:
         return await self.service.readers.source(self.languages.all, samples, among)
 
     async def answers(
-        self, documents: Sequence[Readable], source: str, target: str, alternatives: int
+        self, documents: Sequence[Readable], source: str, target: str, alternatives: int, glossary: Glossary
     ) -> list[list[Answer]]:
         """For each document an answer for each of its texts. What is in the target language already stays."""
         texts = [document.texts for document in documents]
@@ -88,25 +99,37 @@ class Interpreter:
         aligned = any(document.aligned for document in documents)
         size = self.service.limits.texts  # a page has more sentences than a request may have texts
         asked = [flat[start : start + size] for start in range(0, len(flat), size)]
-        found = await asyncio.gather(*(self.along(way, part, aligned, alternatives) for part in asked))
+        found = await asyncio.gather(*(self.along(way, part, aligned, alternatives, glossary) for part in asked))
         done = (answer for part in found for answer in part)
         return [[next(done) for _ in mine] for mine in texts]
 
-    async def along(self, way: Way, texts: list[str], aligned: bool, alternatives: int = 0) -> list[Answer]:
-        """By the one model, or by the second what the first has said."""
+    async def along(
+        self, way: Way, texts: list[str], aligned: bool, alternatives: int = 0, glossary: Glossary = NO_TERMS
+    ) -> list[Answer]:
+        """An answer for each text: by the one model, or by the second what the first has said.
+
+        Through two models, a term of the glossary stays as it is in the language between them.
+        """
+        terms = await asyncio.to_thread(rows_for, glossary, texts) if glossary.terms else []
+        if len(terms) > self.service.limits.terms and len(texts) > 1:
+            middle = len(texts) // 2
+            parts = (texts[:middle], texts[middle:])
+            halves = [await self.along(way, part, aligned, alternatives, glossary) for part in parts]
+            return halves[0] + halves[1]
         *before, last = way
+        given: dict[str, Any] = {"alternatives": alternatives, "alignments": aligned, "glossary": terms}
         if not before:
-            return await self.service.translate(texts, last, alternatives=alternatives, alignments=aligned)
-        first = await self.service.translate(texts, before[0], alignments=aligned)
-        middle = [answer.text for answer in first]
-        second = await self.service.translate(middle, last, alternatives=alternatives, alignments=aligned)
+            return await self.service.translate(texts, last, **given)
+        kept = [(term, term) for term, _ in terms]
+        first = await self.service.translate(texts, before[0], alignments=aligned, glossary=kept)
+        second = await self.service.translate([answer.text for answer in first], last, **given)
         return [joined(*both) for both in zip(first, second, strict=True)]
 
-    async def patiently(self, texts: list[str], way: Way, aligned: bool) -> list[Answer]:
+    async def patiently(self, texts: list[str], way: Way, aligned: bool, glossary: Glossary) -> list[Answer]:
         """Come back as often as the server says that it is busy."""
         for _ in range(TRIES):
             try:
-                return await self.along(way, texts, aligned)
+                return await self.along(way, texts, aligned, glossary=glossary)
             except Problem as problem:
                 if problem.status != 429:
                     raise
@@ -118,6 +141,11 @@ def note_all(request: Request, found: Sequence[Found], texts: Sequence[str]) -> 
     """For the log; of several languages the first."""
     if found:
         note(request, found[0].source.language, found[0].target, texts)
+
+
+def rows_for(glossary: Glossary, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """The rows of a glossary whose terms are in any of the texts."""
+    return list(dict.fromkeys(row for text in texts for row in glossary.within(text)))
 
 
 def parts(texts: Sequence[str], most: int) -> list[list[str]]:

@@ -38,6 +38,7 @@ ALIASES = {
     "zh-sg": "zh",
     "zh-tw": "zt",
 }
+BASES = {"pb": "pt"}  # a region with a code of its own
 SHOWN = {"zh": "zh-Hans", "zt": "zh-Hant", "pb": "pt-BR"}  # as LibreTranslate's clients expect them
 
 
@@ -47,12 +48,18 @@ def fold(code: str) -> str:
     return ALIASES.get(plain, plain)
 
 
+def base(code: str) -> str:
+    """The language without its region: en for en-GB, pt for pb."""
+    plain = fold(code)
+    return BASES.get(plain, plain.split("-")[0])
+
+
 def find(code: str, known: Iterable[str]) -> str | None:
     """The known language that a client means; en-GB finds en, and en finds en-GB, when there is no better one."""
     wanted = fold(code)
     exact = {fold(language): language for language in known}
-    near = {language.split("-")[0]: original for language, original in exact.items()}
-    return exact.get(wanted) or near.get(wanted.split("-")[0])
+    near = {base(language): original for language, original in exact.items()}
+    return exact.get(wanted) or near.get(base(wanted))
 
 
 def shown(code: str) -> str:

@@ -26,7 +26,7 @@ from headway.serve.forms import (
     body,
 )
 from headway.serve.guard import admit
-from headway.serve.language_routing import Found, Interpreter, note_all
+from headway.serve.language_routing import AUTO, Found, Interpreter, note_all
 from headway.serve.languages import name, shown
 from headway.serve.problems import Problem
 from headway.serve.reading import Opened
@@ -59,7 +59,6 @@ def router(service: Service, settings: Settings) -> APIRouter:
             done = await written(service, documents, found, asked.alternatives)
         return answer(asked, done, found)
 
-    @routes.get("/detect", include_in_schema=False)
     @routes.post("/detect", openapi_extra=body(Detecting, *FORM_KINDS))
     async def detect(request: Request) -> list[Detected]:
         """The languages a text may be in, the likeliest first."""
@@ -99,7 +98,7 @@ def about(service: Service, interpreter: Interpreter) -> APIRouter:
             suggestions=False,
             filesTranslation=bool(known),
             supportedFilesFormat=list(FORMATS),
-            language={side: described(known[place]) for side, place in (("source", 0), ("target", -1)) if known},
+            language={"source": {"code": AUTO, "name": "Auto Detect"}, "target": described(known[-1])} if known else {},
         )
 
     @routes.post("/suggest", openapi_extra=body(Suggestion, *FORM_KINDS))

@@ -18,6 +18,7 @@ from headway.serve.prometheus import Measures
 
 CLIENT_LEFT = 499
 REFUSALS = (401, 403, 429, 503)  # a flood of these is counted, and written only in part
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")  # others are logged as "other"
 POLICY = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
@@ -90,7 +91,7 @@ class Records:
         self.measures.requests.labels(route, status).inc()
         self.measures.seconds.labels(route).observe(seconds)
         told = {name: state[name] for name in (*TOLD, *(["text"] if self.log_text else [])) if name in state}
-        method = scope["method"] if scope["method"] in ("GET", "POST", "HEAD", "OPTIONS") else "other"
+        method = scope["method"] if scope["method"] in METHODS else "other"
         self.refusals.settle()
         (self.refusals if status in REFUSALS else self.log).write(
             "info",

@@ -17,8 +17,10 @@ class Prose:
 
     aligned = False  # its words may go where they like
 
-    def __init__(self, text: str) -> None:
-        self.pieces = [piece for line in text.splitlines(keepends=True) for piece in pieces_of(line)]
+    def __init__(self, text: str, lines: bool = True) -> None:
+        """With `lines`, every line is a text of its own; without, the end of a line is a space."""
+        found = text.splitlines(keepends=True) if lines else [joined_lines(text)]
+        self.pieces = [piece for line in found for piece in pieces_of(line)]
 
     @property
     def texts(self) -> list[str]:
@@ -27,6 +29,13 @@ class Prose:
     def rendered(self, translations: Sequence[Translated]) -> str:
         done = iter(translations)
         return "".join(next(done).text if is_text else piece for piece, is_text in self.pieces)
+
+
+def joined_lines(text: str) -> str:
+    """The text with a space for each end of a line inside it."""
+    inside = text.strip()
+    start = text.index(inside)
+    return text[:start] + re.sub(r"\s*[\r\n]\s*", " ", inside) + text[start + len(inside) :]
 
 
 def pieces_of(line: str) -> Iterator[tuple[str, bool]]:

@@ -39,12 +39,12 @@ class ProblemDocument(JSONResponse):
 
 
 def rendered(problem: Problem, path: str) -> Response:
-    """In the words of the interface that was called: /v1 is ours, /v2 is DeepL's, the rest is LibreTranslate's."""
+    """The answer in the form of the interface: /v1 is ours, /v2 and /v3 are DeepL's, the rest is LibreTranslate's."""
     if path.startswith("/v1/"):
         title = HTTPStatus(problem.status).phrase
         document = {"type": "about:blank", "title": title, "status": problem.status, "detail": problem.detail}
         return ProblemDocument(document, problem.status, problem.headers)
-    name = "message" if path.startswith("/v2/") else "error"
+    name = "message" if path.startswith(("/v2/", "/v3/")) else "error"
     return JSONResponse({name: problem.detail}, problem.status, problem.headers)
 
 

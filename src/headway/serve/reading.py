@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -40,10 +40,11 @@ async def start_reading(log: Log) -> Worker:
 class Opened:
     """A text or a file as the server knows it."""
 
-    kind: str  # text, html, or the ending of a file's name
+    kind: str  # text, html, xml, or the ending of a file's name
     source: str  # a file's bytes in Base64
     texts: list[str]  # what there is to translate
     aligned: bool  # whether its writer needs to know which word came from which
+    options: Message = field(default_factory=dict)  # how texts of this kind are read
 
 
 class Readers:
@@ -66,25 +67,28 @@ class Readers:
 
     # ------------------------------------------------------------ what they do
 
-    async def read(self, kind: str, sources: Sequence[str]) -> list[Opened]:
-        found = await self.done("read", kind=kind, sources=list(sources))
-        return [Opened(kind, source, **one) for source, one in zip(sources, found, strict=True)]
+    async def read(self, kind: str, sources: Sequence[str], **options: Any) -> list[Opened]:
+        """Each source as a document, read as the options of its kind say."""
+        found = await self.done("read", kind=kind, sources=list(sources), options=options)
+        return [Opened(kind, source, **one, options=options) for source, one in zip(sources, found, strict=True)]
 
     async def write(self, documents: Sequence[Opened], answers: Sequence[Sequence[Translated]]) -> list[str]:
-        """Documents of one kind, each with a translation for each of its texts."""
+        """Documents of one kind and the same options, each with a translation for each of its texts."""
         said = [[[one.text, list(one.alignment)] for one in mine] for mine in answers]
-        sources = [document.source for document in documents]
-        return await self.done("write", kind=documents[0].kind, sources=sources, answers=said) if sources else []
+        if not documents:
+            return []
+        first, sources = documents[0], [document.source for document in documents]
+        return await self.done("write", kind=first.kind, sources=sources, options=first.options, answers=said)
 
     async def read_file(self, suffix: str, data: bytes) -> Opened:
         source = b64encode(data).decode()
         async with self.files:
-            (found,) = await self.done("read", FILE_SECONDS, kind=suffix, sources=[source])
+            (found,) = await self.done("read", FILE_SECONDS, kind=suffix, sources=[source], options={})
         return Opened(suffix, source, **found)
 
     async def write_file(self, document: Opened, answers: Sequence[Translated]) -> bytes:
         said = [[one.text, list(one.alignment)] for one in answers]
-        given = {"kind": document.kind, "sources": [document.source], "answers": [said]}
+        given = {"kind": document.kind, "sources": [document.source], "options": {}, "answers": [said]}
         async with self.files:
             (found,) = await self.done("write", FILE_SECONDS, **given)
         return b64decode(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -79,6 +79,7 @@ class Service:
         self.readers = Readers(read, self.limits, self.log)
         self.models: dict[str, Offered] = {}  # by id
         self.pairs: list[Pair] = []  # of all models, in the order of the folders
+        self.background: set[asyncio.Task[None]] = set()  # work that goes on after its request
         self.draining = False
         self.serial = count(1)
 
@@ -100,6 +101,9 @@ class Service:
             await self.readers.open()
             yield self
         finally:
+            for task in self.background:
+                task.cancel()
+            await asyncio.gather(*self.background, return_exceptions=True)
             for each in (self.readers, self.tracer, self.pool):
                 await each.close()
 
@@ -217,6 +221,13 @@ class Service:
         except (Died, OSError, HeadwayError):
             self.log.write("error", event="the process for traces could not be started")
             raise Problem(503, "the process for traces cannot be started; come back later", 5) from None
+
+    def go_on(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start work that goes on after its request, until the server stops."""
+        task = asyncio.create_task(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+        return task
 
     @asynccontextmanager
     async def in_time(self, seconds: float | None = None) -> AsyncIterator[None]:
