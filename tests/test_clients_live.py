@@ -11,11 +11,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 
 import deepl
 import pytest
 import uvicorn
+from deepl.api_data import MultilingualGlossaryDictionaryEntries
 
 from headway.tasks.translation.translator import Translator
 from models import random_folder
@@ -104,8 +106,9 @@ def test_deepl_texts(deepl_client: deepl.DeepLClient, expected: str) -> None:
         split_sentences=deepl.SplitSentences.NO_NEWLINES,
     )  # fmt: skip
     assert isinstance(many, list) and [found.text for found in many] == [expected, f"\n{expected}\n"]
-    for wrong, name in (({"source_lang": "XX"}, "source_lang"), ({"split_sentences": "no"}, "split_sentences")):
-        with pytest.raises(deepl.DeepLException, match=f"{name}"):
+    for name in ("source_lang", "split_sentences"):
+        wrong: dict[str, Any] = {name: "XX"}
+        with pytest.raises(deepl.DeepLException, match=name):
             deepl_client.translate_text(TEXT, target_lang="DE", **wrong)
     with pytest.raises(deepl.DeepLException, match="target_lang.*not supported"):
         deepl_client.translate_text(TEXT, target_lang="XX")
@@ -156,18 +159,16 @@ def test_deepl_glossaries(deepl_client: deepl.DeepLClient) -> None:
 
 
 def test_deepl_glossaries_with_several_dictionaries(deepl_client: deepl.DeepLClient) -> None:
-    def entries(**terms: str) -> deepl.MultilingualGlossaryDictionaryEntries:
-        return deepl.MultilingualGlossaryDictionaryEntries("EN", "DE", terms)
+    def entries(**terms: str) -> MultilingualGlossaryDictionaryEntries:
+        return MultilingualGlossaryDictionaryEntries("EN", "DE", terms)
 
     made = deepl_client.create_multilingual_glossary("animals", [entries(dog="Hund")])
     assert [(one.source_lang, one.target_lang, one.entry_count) for one in made.dictionaries] == [("EN", "DE", 1)]
     assert deepl_client.update_multilingual_glossary_name(made, "beasts").name == "beasts"
-    assert (
-        deepl_client.update_multilingual_glossary_dictionary(made, entries(cat="Katze")).dictionaries[0].entry_count
-        == 2
-    )
+    changed = deepl_client.update_multilingual_glossary_dictionary(made, entries(cat="Katze"))
+    assert changed.dictionaries[0].entry_count == 2
     (found,) = deepl_client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries
-    assert found.entries == {"dog": "Hund", "cat": "Katze"}
+    assert found.entries == "dog\tHund\ncat\tKatze"
     assert deepl_client.replace_multilingual_glossary_dictionary(made, entries(dog="Köter")).entry_count == 1
     assert made.glossary_id in [one.glossary_id for one in deepl_client.list_multilingual_glossaries()]
     used = deepl_client.translate_text(TEXT, source_lang="EN", target_lang="DE", glossary=made)
