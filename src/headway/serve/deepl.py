@@ -12,19 +12,19 @@ from headway.serve import deepl_documents, deepl_glossaries
 from headway.serve.deepl_forms import (
     FORM_KINDS,
     PROBLEMS,
-    Common,
+    CommonFields,
     Names,
     as_list,
     check_common,
     source_code,
     target_codes,
 )
-from headway.serve.fields import check_texts, checked, fields
-from headway.serve.forms import body
+from headway.serve.fields import check_texts, fields, validate
+from headway.serve.forms import request_body
 from headway.serve.glossaries import Glossaries
-from headway.serve.language_routing import AUTO, Found, Interpreter, note_all
-from headway.serve.languages import name
-from headway.serve.reading import Opened
+from headway.serve.language_routing import AUTO, LanguageRouter, RoutedTranslation, note_all
+from headway.serve.languages import language_name
+from headway.serve.reading import OpenedDocument
 from headway.serve.service import Service
 from headway.serve.settings import Settings
 
@@ -32,7 +32,7 @@ UNLIMITED = 1_000_000_000_000  # characters; what DeepL says to those who have n
 LISTS = ("text", "splitting_tags", "non_splitting_tags", "ignore_tags", "glossary_ids")
 
 
-class TextsAsked(Common):
+class TranslateRequest(CommonFields):
     """Fields that are not named here, such as context and model_type, are ignored."""
 
     text: Annotated[list[str], BeforeValidator(as_list), Field(min_length=1)]
@@ -46,23 +46,23 @@ class TextsAsked(Common):
     show_billed_characters: bool = False
 
 
-class TextTranslated(BaseModel):
+class TextTranslation(BaseModel):
     detected_source_language: str
     text: str
     billed_characters: int | None = None
 
 
 class Translations(BaseModel):
-    translations: list[TextTranslated]
+    translations: list[TextTranslation]
 
 
-class LanguageOffered(BaseModel):
+class LanguageInfo(BaseModel):
     language: str
     name: str
     supports_formality: bool = False
 
 
-class TypeAsked(BaseModel):
+class LanguagesRequest(BaseModel):
     type: Literal["source", "target"] = "source"
 
 
@@ -74,7 +74,7 @@ class Usage(BaseModel):
 def router(service: Service, settings: Settings) -> APIRouter:
     """All routes of DeepL's interface."""
     routes = APIRouter(tags=["DeepL"], responses=PROBLEMS)
-    interpreter, glossaries = Interpreter(service), Glossaries()
+    interpreter, glossaries = LanguageRouter(service), Glossaries()
     routes.include_router(texts(service, interpreter, glossaries, settings))
     routes.include_router(about(interpreter))
     routes.include_router(deepl_glossaries.router(interpreter, glossaries))
@@ -82,14 +82,16 @@ def router(service: Service, settings: Settings) -> APIRouter:
     return routes
 
 
-def texts(service: Service, interpreter: Interpreter, glossaries: Glossaries, settings: Settings) -> APIRouter:
+def texts(service: Service, interpreter: LanguageRouter, glossaries: Glossaries, settings: Settings) -> APIRouter:
     """The route that translates texts."""
     routes, limits = APIRouter(), settings.limits
 
-    @routes.post("/v2/translate", response_model_exclude_none=True, openapi_extra=body(TextsAsked, *FORM_KINDS))
+    @routes.post(
+        "/v2/translate", response_model_exclude_none=True, openapi_extra=request_body(TranslateRequest, *FORM_KINDS)
+    )
     async def translate(request: Request) -> Translations:
         """Translate one or more texts; with `tag_handling` their tags stay."""
-        asked = checked(TextsAsked, await fields(request, LISTS))
+        asked = validate(TranslateRequest, await fields(request, LISTS))
         check_texts(asked.text, limits.text, limits.texts)
         check_common(asked, interpreter.languages)
         glossary = glossaries.terms(request, asked)
@@ -104,20 +106,22 @@ def texts(service: Service, interpreter: Interpreter, glossaries: Glossaries, se
     return routes
 
 
-def about(interpreter: Interpreter) -> APIRouter:
+def about(interpreter: LanguageRouter) -> APIRouter:
     """The routes that say what this server offers."""
     routes = APIRouter()
 
     @routes.get("/v2/languages", openapi_extra={"parameters": [TYPE_PARAMETER]})
-    async def languages(request: Request) -> list[LanguageOffered]:
+    async def languages(request: Request) -> list[LanguageInfo]:
         """All languages to translate from, or into."""
-        kind = checked(TypeAsked, await fields(request)).type  # DeepL's own client sends it in the body of a GET
+        kind = validate(
+            LanguagesRequest, await fields(request)
+        ).type  # DeepL's own client sends it in the body of a GET
         pairs = interpreter.languages.pairs
         if kind == "source":
-            found = {source_code(pair.source): name(pair.source) for pair in pairs}
+            found = {source_code(pair.source): language_name(pair.source) for pair in pairs}
         else:
             found = {code: called for pair in pairs for code, called in target_codes(pair.target)}
-        return [LanguageOffered(language=code, name=called) for code, called in found.items()]
+        return [LanguageInfo(language=code, name=called) for code, called in found.items()]
 
     @routes.get("/v2/usage")
     async def usage() -> Usage:
@@ -130,7 +134,7 @@ def about(interpreter: Interpreter) -> APIRouter:
 TYPE_PARAMETER = {"name": "type", "in": "query", "schema": {"enum": ["source", "target"], "default": "source"}}
 
 
-async def read(service: Service, asked: TextsAsked) -> list[Opened]:
+async def read(service: Service, asked: TranslateRequest) -> list[OpenedDocument]:
     """The texts as documents, read as the request says."""
     if asked.tag_handling == "html":
         return await service.readers.read("html", asked.text)
@@ -142,11 +146,11 @@ async def read(service: Service, asked: TextsAsked) -> list[Opened]:
     )  # fmt: skip
 
 
-def answer(asked: TextsAsked, done: Sequence[str], found: Sequence[Found]) -> Translations:
+def answer(asked: TranslateRequest, done: Sequence[str], found: Sequence[RoutedTranslation]) -> Translations:
     """A translation for each text that was asked for."""
     return Translations(
         translations=[
-            TextTranslated(
+            TextTranslation(
                 detected_source_language=source_code(one.source.language),
                 text=text,
                 billed_characters=len(given) if asked.show_billed_characters else None,

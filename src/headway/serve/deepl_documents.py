@@ -16,24 +16,24 @@ from fastapi.responses import FileResponse
 from pydantic import BaseModel, ConfigDict
 
 from headway.data.glossary import Glossary
-from headway.serve.deepl_forms import FORM_KINDS, Common, check_common
+from headway.serve.deepl_forms import FORM_KINDS, CommonFields, check_common
 from headway.serve.documents import suffix_of
-from headway.serve.fields import Upload, checked, fields
-from headway.serve.forms import body
+from headway.serve.fields import Upload, fields, validate
+from headway.serve.forms import request_body
 from headway.serve.glossaries import Glossaries
-from headway.serve.language_routing import AUTO, Interpreter
+from headway.serve.language_routing import AUTO, LanguageRouter
 from headway.serve.logs import place
 from headway.serve.middleware import note_texts
 from headway.serve.problems import Problem
-from headway.serve.reading import Opened
-from headway.serve.result_files import KEPT, Shelf
+from headway.serve.reading import OpenedDocument
+from headway.serve.result_files import KEPT, ResultFiles
 from headway.serve.service import Service
 
 MOST_UNFINISHED = 8  # documents, of all clients
 PATIENCE = 3.0  # seconds that a question for the status waits for the end: a client comes back only after five
 
 
-class DocumentAsked(Common):
+class DocumentRequest(CommonFields):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     file: Upload
@@ -41,7 +41,7 @@ class DocumentAsked(Common):
     output_format: str | None = None
 
 
-class KeyAsked(BaseModel):
+class DocumentKeyRequest(BaseModel):
     document_key: str
 
 
@@ -59,11 +59,11 @@ class Status(BaseModel):
 
 
 @dataclass
-class Job:
+class DocumentJob:
     """A document on its way."""
 
-    document: Opened
-    asked: DocumentAsked
+    document: OpenedDocument
+    asked: DocumentRequest
     glossary: Glossary
     title: str  # the name of the translated file
     handle: Handle = field(
@@ -90,16 +90,16 @@ class Job:
         )
 
 
-class Jobs:
+class DocumentJobs:
     """All documents that are being translated or wait to be fetched, by their ids."""
 
-    def __init__(self, service: Service, interpreter: Interpreter) -> None:
+    def __init__(self, service: Service, interpreter: LanguageRouter) -> None:
         self.service, self.interpreter = service, interpreter
-        self.table: dict[str, Job] = {}
-        self.shelf = Shelf()
+        self.table: dict[str, DocumentJob] = {}
+        self.shelf = ResultFiles()
         self.turn = asyncio.Semaphore(1)
 
-    def add(self, job: Job) -> None:
+    def add(self, job: DocumentJob) -> None:
         """Translate a document when it is its turn. Problem 429 if too many wait."""
         self.table = {
             name: one for name, one in self.table.items() if one.until > time.monotonic() or not one.done.is_set()
@@ -107,16 +107,16 @@ class Jobs:
         if sum(not one.done.is_set() for one in self.table.values()) >= MOST_UNFINISHED:
             raise Problem(429, "too many documents are being translated; come back later", 10)
         self.table[job.handle.document_id] = job
-        self.service.go_on(self.work(job))
+        self.service.start_background(self.work(job))
 
-    def get(self, document_id: str, key: str) -> Job:
+    def get(self, document_id: str, key: str) -> DocumentJob:
         """The document with this id and this key; Problem 404 if there is none."""
         found = self.table.get(document_id)
         if found is None or not hmac.compare_digest(found.handle.document_key.encode(), key.encode("utf-8", "replace")):
             raise Problem(404, "there is no such document, or it is no longer kept")
         return found
 
-    async def work(self, job: Job) -> None:
+    async def work(self, job: DocumentJob) -> None:
         """Translate a document and keep the result, or the reason why there is none."""
         try:
             async with self.turn:
@@ -130,21 +130,21 @@ class Jobs:
         finally:
             job.done.set()
 
-    async def translate(self, job: Job) -> None:
+    async def translate(self, job: DocumentJob) -> None:
         source, target = job.asked.source_lang or AUTO, job.asked.target_lang
         found = await self.interpreter.translate_file(job.document, source, target, job.glossary)
         data = await self.service.readers.write_file(job.document, found.answers)
         job.result = self.shelf.put(data, job.title, PurePath(job.title).suffix)
 
 
-def router(service: Service, interpreter: Interpreter, glossaries: Glossaries) -> APIRouter:
+def router(service: Service, interpreter: LanguageRouter, glossaries: Glossaries) -> APIRouter:
     """The routes for documents."""
-    routes, jobs = APIRouter(prefix="/v2/document"), Jobs(service, interpreter)
+    routes, jobs = APIRouter(prefix="/v2/document"), DocumentJobs(service, interpreter)
 
-    @routes.post("", openapi_extra=body(DocumentAsked, "multipart/form-data"))
+    @routes.post("", openapi_extra=request_body(DocumentRequest, "multipart/form-data"))
     async def upload(request: Request) -> Handle:
         """Send a document; the answer says how to ask for it."""
-        asked = checked(DocumentAsked, await fields(request))
+        asked = validate(DocumentRequest, await fields(request))
         check_common(asked, interpreter.languages)
         name = asked.filename or asked.file.filename
         suffix = suffix_of(name)
@@ -153,22 +153,28 @@ def router(service: Service, interpreter: Interpreter, glossaries: Glossaries) -
         glossary = glossaries.terms(request, asked)
         document = await service.readers.read_file(suffix, asked.file.data)
         note_texts(request, document.texts)
-        job = Job(document, asked, glossary, f"{PurePath(name).stem}_{asked.target_lang}{suffix}")
+        job = DocumentJob(document, asked, glossary, f"{PurePath(name).stem}_{asked.target_lang}{suffix}")
         jobs.add(job)
         return job.handle
 
-    @routes.post("/{document_id}", response_model_exclude_none=True, openapi_extra=body(KeyAsked, *FORM_KINDS))
+    @routes.post(
+        "/{document_id}", response_model_exclude_none=True, openapi_extra=request_body(DocumentKeyRequest, *FORM_KINDS)
+    )
     async def status(request: Request, document_id: str) -> Status:
         """How far a document is."""
-        job = jobs.get(document_id, checked(KeyAsked, await fields(request)).document_key)
+        job = jobs.get(document_id, validate(DocumentKeyRequest, await fields(request)).document_key)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(job.done.wait(), PATIENCE)
         return job.status()
 
-    @routes.post("/{document_id}/result", response_class=FileResponse, openapi_extra=body(KeyAsked, *FORM_KINDS))
+    @routes.post(
+        "/{document_id}/result",
+        response_class=FileResponse,
+        openapi_extra=request_body(DocumentKeyRequest, *FORM_KINDS),
+    )
     async def result(request: Request, document_id: str) -> FileResponse:
         """Fetch a translated document; 503 while there is none."""
-        job = jobs.get(document_id, checked(KeyAsked, await fields(request)).document_key)
+        job = jobs.get(document_id, validate(DocumentKeyRequest, await fields(request)).document_key)
         if job.trouble:
             raise Problem(400, job.trouble)
         if not job.result:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from headway.serve.forms import Code
-from headway.serve.languages import base, find, fold, shown
-from headway.serve.languages import name as name_of
+from headway.serve.languages import canonical_code, client_code, find_language, without_region
+from headway.serve.languages import language_name as name_of
 from headway.serve.pivot_routing import Languages
 from headway.serve.problems import Problem
 
@@ -48,7 +48,7 @@ def in_lower_case(value: Any) -> Any:
 Formality = Annotated[Literal["default", "more", "less", "prefer_more", "prefer_less"], BeforeValidator(in_lower_case)]
 
 
-class Common(BaseModel):
+class CommonFields(BaseModel):
     """Fields that say how a text or a document is translated."""
 
     target_lang: Code
@@ -58,7 +58,7 @@ class Common(BaseModel):
     glossary_ids: Names = []
 
 
-def check_common(asked: Common, known: Languages) -> None:
+def check_common(asked: CommonFields, known: Languages) -> None:
     """Check languages and formality; Problem 400 that names the field that cannot be met."""
     language(asked.target_lang, "target_lang", known)
     if asked.source_lang is not None:
@@ -73,7 +73,7 @@ def check_common(asked: Common, known: Languages) -> None:
 
 def language(code: str, field: str, known: Languages) -> str:
     """The language that a client means; Problem 400 that names the field if no model has it."""
-    found = find(code, known.all)
+    found = find_language(code, known.all)
     if found is None:
         raise Problem(400, f"Value for '{field}' not supported; see /v2/languages")
     return found
@@ -92,10 +92,10 @@ SOURCES = {"zt": "ZH"}
 
 def source_code(language: str) -> str:
     """DeepL's code of a language to translate from: one without a region or a script."""
-    plain = fold(language)
-    return SOURCES.get(plain) or base(plain).upper()
+    plain = canonical_code(language)
+    return SOURCES.get(plain) or without_region(plain).upper()
 
 
 def target_codes(language: str) -> tuple[tuple[str, str], ...]:
     """DeepL's codes and names of a language to translate into."""
-    return TARGETS.get(fold(language)) or ((shown(language).upper(), name_of(language)),)
+    return TARGETS.get(canonical_code(language)) or ((client_code(language).upper(), name_of(language)),)

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 from starlette.requests import Request
 
 from headway.data.glossary import LONGEST_TERM, Glossary
-from headway.serve.deepl_forms import Common, source_code
+from headway.serve.deepl_forms import CommonFields, source_code
 from headway.serve.language_routing import NO_TERMS
 from headway.serve.problems import Problem
 
@@ -78,7 +78,7 @@ class Glossaries:
     def delete(self, glossary: StoredGlossary) -> None:
         self.table.pop(glossary.id, None)
 
-    def terms(self, request: Request, asked: Common) -> Glossary:
+    def terms(self, request: Request, asked: CommonFields) -> Glossary:
         """The terms of the glossaries that a request names. Problem 400 if one is not for its direction."""
         ids = [asked.glossary_id] if asked.glossary_id else asked.glossary_ids
         if len(ids) > MOST_IN_A_REQUEST:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.serve.markup_segments import passages
+from headway.serve.markup_segments import split_document
 from headway.serve.tagged_sentence import Sentence, Translated
 from headway.serve.tags import Dialect, Html
 
@@ -13,7 +13,7 @@ class Markup:
     """A document: pieces that stay as they are, and sentences."""
 
     def __init__(self, document: str, dialect: Dialect | None = None) -> None:
-        self.pieces = list(passages(document, dialect or Html()))
+        self.pieces = list(split_document(document, dialect or Html()))
         self.sentences = [piece for piece in self.pieces if isinstance(piece, Sentence)]
 
     @property

@@ -25,13 +25,13 @@ _PARTS = re.compile(
 )
 
 
-def passages(document: str, dialect: Dialect) -> Iterator[str | Sentence]:
+def split_document(document: str, dialect: Dialect) -> Iterator[str | Sentence]:
     """All pieces of a document, in order."""
     for run, preformatted in runs(document, dialect):
         if isinstance(run, Token):
             yield run.raw
         else:
-            yield from pieces_of(document, run, preformatted, dialect)
+            yield from split_run(document, run, preformatted, dialect)
 
 
 # ---------------------------------------------------------------- runs: text and inline elements between other things
@@ -40,7 +40,7 @@ def passages(document: str, dialect: Dialect) -> Iterator[str | Sentence]:
 def runs(document: str, dialect: Dialect) -> Iterator[tuple[Token | list[Token], bool]]:
     """Tokens that stay as they are, one by one, and lists of those that make up text; and: does every line count?"""
     found = join_protected(list(dialect.tokens(document)), dialect)
-    partners = matched(found, dialect)
+    partners = matched_tags(found, dialect)
     run: list[Token] = []
     preformatted = 0
     for index, token in enumerate(found):
@@ -84,7 +84,7 @@ def end_of(found: list[Token], index: int) -> int:
     return len(found)
 
 
-def matched(found: list[Token], dialect: Dialect) -> set[int]:
+def matched_tags(found: list[Token], dialect: Dialect) -> set[int]:
     """The tags of inline elements that are well nested and hold nothing but text and their like."""
     pairs: set[int] = set()
     stack: list[int] = []
@@ -105,7 +105,7 @@ def matched(found: list[Token], dialect: Dialect) -> set[int]:
 
 
 @dataclass
-class Reading:
+class RunText:
     """A run as its reader sees it: characters, where each ends in the document, and the elements around them."""
 
     letters: list[str] = field(default_factory=list)
@@ -119,9 +119,9 @@ class Reading:
             self.ends += [token.start + atom.end()] * len(plain)
 
 
-def read(run: list[Token], dialect: Dialect) -> Reading:
+def read_run(run: list[Token], dialect: Dialect) -> RunText:
     """The run as its reader sees it."""
-    reading = Reading()
+    reading = RunText()
     stack: list[Node] = []
     for token in run:
         here = len(reading.letters)
@@ -140,23 +140,23 @@ def read(run: list[Token], dialect: Dialect) -> Reading:
     return reading
 
 
-def pieces_of(document: str, run: list[Token], preformatted: bool, dialect: Dialect) -> Iterator[str | Sentence]:
+def split_run(document: str, run: list[Token], preformatted: bool, dialect: Dialect) -> Iterator[str | Sentence]:
     """The sentences of a run; an element is never cut in two."""
-    reading = read(run, dialect)
+    reading = read_run(run, dialect)
     text = "".join(reading.letters)
     nodes = deque(reading.nodes)
     start, begin = 0, run[0].start
-    for end in cuts(text, reading.nodes, preformatted):
+    for end in sentence_ends(text, reading.nodes, preformatted):
         inside, stop = [], reading.ends[end - 1] if end else begin
         while nodes and (nodes[0][0].start < end or end == len(text)):
             node, behind = nodes.popleft()
-            inside.append(local(node, text, start))
+            inside.append(relative_to(node, text, start))
             stop = max(stop, behind)
-        yield from fitting(Sentence(document[begin:stop], text[start:end], inside, dialect.escape), dialect)
+        yield from split_long_sentence(Sentence(document[begin:stop], text[start:end], inside, dialect.escape), dialect)
         start, begin = end, stop
 
 
-def cuts(text: str, nodes: list[tuple[Node, int]], preformatted: bool) -> list[int]:
+def sentence_ends(text: str, nodes: list[tuple[Node, int]], preformatted: bool) -> list[int]:
     """Where sentences end, the end of the text among them; never within an element."""
     loose = _LOOSE.match(text)  # the comma behind a name that was left out is none of the sentence's
     found = [loose.end()] if loose else []
@@ -171,14 +171,14 @@ def cuts(text: str, nodes: list[tuple[Node, int]], preformatted: bool) -> list[i
     return [*(end for end in ends if not (at := bisect_left(starts, end)) or holders[at - 1].end <= end), len(text)]
 
 
-def local(node: Node, text: str, start: int) -> Node:
+def relative_to(node: Node, text: str, start: int) -> Node:
     """The element in a sentence that begins at `start`. One that had a space on either side takes one along."""
-    children = [local(one, text, start) for one in node.children]
+    children = [relative_to(one, text, start) for one in node.children]
     between_spaces = not node.closing and text[max(node.start - 1, 0) : node.start + 1].isspace()
     return Node(node.opening, " " if between_spaces else node.closing, node.start - start, node.end - start, children)
 
 
-def fitting(sentence: Sentence, dialect: Dialect) -> Iterator[str | Sentence]:
+def split_long_sentence(sentence: Sentence, dialect: Dialect) -> Iterator[str | Sentence]:
     """A sentence that is too long, or has too many tags, is translated between its tags, piece by piece."""
     if not has_words(sentence.text):
         yield sentence.raw

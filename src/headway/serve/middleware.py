@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.serve.logs import Log, Sparse, place
-from headway.serve.problems import Problem, rendered
+from headway.serve.problems import Problem, problem_response
 from headway.serve.prometheus import Measures
 
 CLIENT_LEFT = 499
@@ -50,7 +50,7 @@ def note_texts(request: Request, texts: Sequence[str]) -> None:
     request.state.characters = sum(map(len, texts))
 
 
-class Records:
+class RequestLog:
     """The outermost layer. Nothing that goes wrong inside reaches a client or the log in its own words."""
 
     def __init__(self, app: ASGIApp, log: Log, measures: Measures, log_text: bool = False, prefix: str = "") -> None:
@@ -105,4 +105,4 @@ class Records:
 
 
 def unexpected(path: str) -> Response:
-    return rendered(Problem(500, "a fault of the server; it has been noted"), path)
+    return problem_response(Problem(500, "a fault of the server; it has been noted"), path)

@@ -31,7 +31,7 @@ class StoppedError(Exception):
     """Nobody waits for this any more."""
 
 
-class Desk:
+class ModelHandlers:
     """All models of a server, opened. One message at a time."""
 
     def __init__(self, folders: dict[str, Path], options: Message, say: Callable[[Message], None]) -> None:
@@ -50,7 +50,7 @@ class Desk:
         }
         for translator in self.translators.values():
             translator.engine.workers = min(translator.engine.workers, threads)
-            translator.engine = Attended(translator.engine, self.check)
+            translator.engine = CancellableEngine(translator.engine, self.check)
         torch.set_num_threads(threads)
         self.folders = folders
         self.stopped: Stopped = lambda: False  # does nobody wait for the present message any more?
@@ -87,7 +87,7 @@ class Desk:
         """`texts`, each with the same `manner`."""
         manner = dict(message["manner"])
         glossary = Glossary(tuple((source, target) for source, target in manner.pop("glossary", [])))
-        return [told(one) for one in translator.translate(message["texts"], glossary=glossary, **manner)]
+        return [translation_message(one) for one in translator.translate(message["texts"], glossary=glossary, **manner)]
 
     def stream(self, translator: Translator, message: Message, stopped: Stopped) -> list[Message]:
         """One text, greedily; tells what is written after every piece."""
@@ -95,10 +95,13 @@ class Desk:
         parts, gaps = translator.cut(message["texts"][0], how)
         done = ""
         for part, gap in zip(parts, gaps, strict=True):
-            done += self.written(translator, part, how, Watch(self, translator, message["id"], done, stopped)) + gap
+            done += (
+                self.written(translator, part, how, ProgressReporter(self, translator, message["id"], done, stopped))
+                + gap
+            )
         return [{"text": done}]
 
-    def written(self, translator: Translator, part: Part, how: Manner, watch: Watch) -> str:
+    def written(self, translator: Translator, part: Part, how: Manner, watch: ProgressReporter) -> str:
         try:
             shapes = (*translator.shapes([part], how), watch)
             found = translator.engine.translate(translator.padded([part.ids]), how.search(), shapes)
@@ -120,7 +123,7 @@ class Desk:
         return [trace(model, TraceRequest(**told | lists | changes), self.check)]
 
 
-class Attended:
+class CancellableEngine:
     """An engine that begins no batch for which nobody waits."""
 
     def __init__(self, engine: Engine, check: Callable[[], None]) -> None:
@@ -134,10 +137,10 @@ class Attended:
         return self.engine.translate(source, search, shapes)
 
 
-class Watch:
+class ProgressReporter:
     """A shape that changes nothing: search shows it what is written at every step."""
 
-    def __init__(self, desk: Desk, translator: Translator, number: int, before: str, stopped: Stopped) -> None:
+    def __init__(self, desk: ModelHandlers, translator: Translator, number: int, before: str, stopped: Stopped) -> None:
         self.desk, self.number, self.before, self.stopped = desk, number, before, stopped
         self.decode = translator.tokenizers.target.decode
         self.shown = before
@@ -152,7 +155,7 @@ class Watch:
         return scores
 
 
-def told(one: Translation) -> Message:
+def translation_message(one: Translation) -> Message:
     return {
         "text": one.text,
         "score": one.score,
@@ -160,5 +163,5 @@ def told(one: Translation) -> Message:
         "tokens": one.tokens,
         "token_scores": one.token_scores,
         "alignment": one.alignment,
-        "alternatives": [told(other) for other in one.alternatives],
+        "alternatives": [translation_message(other) for other in one.alternatives],
     }
