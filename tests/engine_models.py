@@ -29,7 +29,8 @@ SEARCHES = [
 DESIGNS: dict[str, EncoderDecoderDesign] = {
     "paper": EncoderDecoderDesign(width=32, heads=2, encoder_layers=2, decoder_layers=2, output_bias=True),
     "odd sizes": EncoderDecoderDesign(
-        width=30, heads=3, feed_forward=Relu(width=70), encoder_layers=1, decoder_layers=3, tie_embeddings="none", output_bias=True
+        width=30, heads=3, feed_forward=Relu(width=70), encoder_layers=1, decoder_layers=3, tie_embeddings="none",
+        output_bias=True,
     ),
     "modern": EncoderDecoderDesign(
         width=48, heads=6, key_heads=2, feed_forward=Swiglu(), positions=Rotary(), norm=RMSNorm(), residual=Pre(),
@@ -77,7 +78,7 @@ def shaken(model: nn.Module) -> None:
 
 def build_model(design: EncoderDecoderDesign, words: int | None = None) -> EncoderDecoder:
     """Some outputs end, and some do not."""
-    model = design.build(words or WORDS, words or (WORDS if design.tie == "all" else WORDS - 12))
+    model = design.build(words or WORDS, words or (WORDS if design.tie_embeddings == "all" else WORDS - 12))
     shaken(model)
     if model.head.bias is not None:
         with torch.no_grad():

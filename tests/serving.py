@@ -19,9 +19,9 @@ from urllib.parse import quote
 from starlette.types import ASGIApp
 
 from headway.serve.app import create
-from headway.serve.batching import unheard
+from headway.serve.batching import ignore_event
 from headway.serve.logs import Log
-from headway.serve.model_handlers import Desk
+from headway.serve.model_handlers import ModelHandlers
 from headway.serve.process import Died
 from headway.serve.reader import Reader
 from headway.serve.reading import StartReading
@@ -78,7 +78,7 @@ class DeskWorker(FakeWorker):
     def __init__(self, folders: dict[str, Path]) -> None:
         super().__init__()
         options = {"device": "cpu", "engine": "torch", "precision": "auto", "workers": 1}
-        self.desk = Desk(folders, options, unheard)
+        self.desk = ModelHandlers(folders, options, ignore_event)
         self.facts = self.desk.facts()
 
     async def ask(self, message: dict[str, Any], heard: Callable[[dict[str, Any]], None]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from serving import FACTS, FakeWorker, said
 PAIRS = [["en", "de", ""], ["de", "en", ""], ["en", "zh", ""], ["en", "pb", ""], ["he", "en", ""], ["nb", "en", ""]]
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 HEARD: list[list[str]] = []  # what reached the model, batch by batch
+MANNERS: list[dict[str, Any]] = []  # and how it should be translated
 
 
 class Polyglot(FakeWorker):
@@ -27,6 +28,7 @@ class Polyglot(FakeWorker):
 
     def say(self, message: dict[str, Any]) -> dict[str, Any]:
         HEARD.append(message["texts"])
+        MANNERS.append(message["manner"])
         count = message["manner"]["n_best"] - 1
         others = {text: [{**said(text), "text": f"{text}!{n}"} for n in range(count)] for text in message["texts"]}
         return {"found": [{**said(text), "alternatives": others[text]} for text in message["texts"]]}
@@ -192,7 +194,7 @@ def test_batches_reach_the_model_together(asked: Asked) -> None:
 def test_a_page_asks_for_its_settings(asked: Asked) -> None:
     settings = asked("GET", "/frontend/settings").json()
     assert settings["charLimit"] == 5000 and settings["frontendTimeout"] == 500 and not settings["keyRequired"]
-    assert settings["language"]["source"] == {"code": "en", "name": "English"}
+    assert settings["language"]["source"] == {"code": "auto", "name": "Auto Detect"}
     assert ".docx" in settings["supportedFilesFormat"]
 
 
@@ -233,6 +235,30 @@ def test_a_file_is_no_text_and_a_text_no_file(asked: Asked) -> None:
     assert asked("POST", "/translate_file", {"file": "x", "source": "en", "target": "de"}).status == 400
 
 
+def test_what_libretranslates_own_tests_expect(asked: Asked) -> None:
+    assert asked("GET", "/spec").json() == asked("GET", "/openapi.json").json()
+    for method, path in (("POST", "/spec"), ("GET", "/detect"), ("GET", "/translate"), ("POST", "/frontend/settings")):
+        reply = asked(method, path)
+        assert reply.status == 405 and "error" in reply.json(), path
+    right = {"q": "Hello", "source": "en", "target": "de"}
+    for body, error in (
+        ({**right, "target": "zz"}, "zz is not supported"),
+        ({**right, "source": "zz"}, "zz is not supported"),
+        ({**right, "q": []}, "Invalid request: missing q parameter"),
+        *(
+            ({k: v for k, v in right.items() if k != name}, f"Invalid request: missing {name} parameter")
+            for name in right
+        ),
+        ({**right, "alternatives": "abc"}, "Invalid request: alternatives parameter is not a number"),
+        (["not", "a", "dict"], "Invalid JSON format"),
+    ):
+        reply = asked("POST", "/translate", body)
+        assert (reply.status, reply.json()) == (400, {"error": error})
+    assert asked("POST", "/detect").status == 400
+    settings = asked("GET", "/frontend/settings").json()
+    assert settings["language"]["source"]["code"] == "auto" and ".txt" in settings["supportedFilesFormat"]
+
+
 # ---------------------------------------------------------------- DeepL
 
 
@@ -247,7 +273,7 @@ def test_deepl_with_json(asked: Asked) -> None:
 
 def test_deepl_with_a_form(asked: Asked) -> None:
     body = urlencode(
-        [("text", "Hello there"), ("text", "My friend"), ("target_lang", "DE"), ("formality", "more")]
+        [("text", "Hello there"), ("text", "My friend"), ("target_lang", "DE"), ("formality", "prefer_more")]
     ).encode()
     answer = asked("POST", "/v2/translate", body, FORM).json()
     assert [item["text"] for item in answer["translations"]] == ["HELLO THERE", "MY FRIEND"]
@@ -265,6 +291,70 @@ def test_deepl_languages_and_usage(asked: Asked) -> None:
     assert "DE" in {item["language"] for item in asked("GET", "/v2/languages").json()}
     usage = asked("GET", "/v2/usage").json()
     assert usage["character_count"] < usage["character_limit"]
+
+
+def test_deepl_calls_languages_by_their_regions(asked: Asked) -> None:
+    """Its client refuses EN and PT as targets; a source has no region."""
+    targets = {item["language"]: item["name"] for item in asked("GET", "/v2/languages?type=target").json()}
+    assert targets["EN-GB"] == "English (British)" and targets["PT-BR"] == "Portuguese (Brazilian)"
+    assert "EN" not in targets and {"EN-US", "ZH", "ZH-HANS", "DE"} <= targets.keys()
+    sources = {item["language"] for item in asked("GET", "/v2/languages").json()}
+    assert {"EN", "DE"} <= sources and not any("-" in source for source in sources)
+    for target in ("ZH", "ZH-HANS", "zh-Hans", "PT-BR", "pt-br", "PT", "PT-PT"):
+        body = {"text": "tea", "target_lang": target, "source_lang": "EN"}
+        assert asked("POST", "/v2/translate", body).json()["translations"][0]["text"] == "TEA", target
+    refused = asked("POST", "/v2/translate", {"text": "tea", "target_lang": "ZH-HANT"})
+    assert refused.status == 400 and "target_lang" in refused.json()["message"]
+
+
+def test_deepl_lists_of_tags_come_in_many_forms(asked: Asked) -> None:
+    text = "a <x>b</x> <y>c</y>"
+    for body, kind in (
+        ({"text": text, "ignore_tags": ["x", "y"]}, {}),
+        ({"text": text, "ignore_tags": "x,y"}, {}),
+        (urlencode([("text", text), ("ignore_tags", "x"), ("ignore_tags", "y")]).encode(), FORM),
+        (form(text=text, ignore_tags="x, y"), FORM),
+    ):
+        more = {"target_lang": "DE", "source_lang": "EN", "tag_handling": "xml"}
+        given = {**body, **more} if isinstance(body, dict) else body + b"&" + urlencode(more).encode()
+        assert asked("POST", "/v2/translate", given, kind).json()["translations"][0]["text"] == "A <x>b</x> <y>c</y>"
+
+
+def test_deepl_ends_of_lines(asked: Asked) -> None:
+    body = {"text": "one\ntwo", "target_lang": "DE", "source_lang": "EN", "show_billed_characters": True}
+    for split, wanted in (("1", "ONE\nTWO"), ("nonewlines", "ONE TWO"), ("0", "ONE TWO")):
+        found = asked("POST", "/v2/translate", {**body, "split_sentences": split}).json()["translations"][0]
+        assert found == {"detected_source_language": "EN", "text": wanted, "billed_characters": 7}
+
+
+def test_deepl_terms_go_through_the_language_between_as_they_are(asked: Asked) -> None:
+    entries = "".join(f"tea{n}\tTee{n}\n" for n in range(80))
+    made = {"name": "x", "source_lang": "he", "target_lang": "de", "entries": entries, "entries_format": "tsv"}
+    glossary = asked("POST", "/v2/glossaries", made).json()["glossary_id"]
+    body = {"text": ["tea1", "tea2 tea3"], "source_lang": "HE", "target_lang": "DE", "glossary_id": glossary}
+    MANNERS.clear()
+    assert asked("POST", "/v2/translate", body).status == 200
+    assert [manner["glossary"] for manner in MANNERS] == [
+        [[f"tea{n}", f"tea{n}"] for n in (1, 2, 3)],
+        [[f"tea{n}", f"Tee{n}"] for n in (1, 2, 3)],
+    ]
+    MANNERS.clear()
+    many = " ".join(f"tea{n}" for n in range(40))
+    assert asked("POST", "/v2/translate", {**body, "text": [many, many.replace("tea", "tea4")]}).status == 200
+    assert all(len(manner["glossary"]) <= 50 for manner in MANNERS)
+    unknown = {**body, "glossary_id": "96ab91fd-e715-41a1-adeb-5d701f84a483"}
+    assert asked("POST", "/v2/translate", unknown).status == 404
+    assert asked("POST", "/v2/translate", {**body, "target_lang": "EN-GB"}).status == 400
+    assert asked("POST", "/v2/translate", {**body, "source_lang": None}).status == 400
+
+
+@pytest.mark.parametrize(
+    "entries", ["", " \n", "one", "one\t", "a\tb\na\tc", "a\tb\tc", "x" * 300 + "\ty", "a\tb\0", "a\t\x1bb"]
+)
+def test_deepl_refuses_wrong_entries(asked: Asked, entries: str) -> None:
+    body = {"name": "x", "source_lang": "en", "target_lang": "de", "entries": entries, "entries_format": "tsv"}
+    reply = asked("POST", "/v2/glossaries", body)
+    assert reply.status == 400 and "entries" in reply.json()["message"]
 
 
 def test_deepl_says_what_is_wrong_in_its_own_way(asked: Asked) -> None:

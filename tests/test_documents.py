@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from headway.serve import result_files as shelves
 from headway.serve.documents import FORMATS, Document, open_document, suffix_of
 from headway.serve.docx import Docx
-from headway.serve.plain_text import Prose
+from headway.serve.plain_text import PlainText
 from headway.serve.problems import Problem
-from headway.serve.result_files import Shelf
+from headway.serve.result_files import ResultFiles
 from headway.serve.subtitles import Subtitles
 from headway.storage import temporary
 
@@ -55,14 +55,14 @@ def refused(act: Callable[[], object]) -> int:
 
 @given(st.text(st.sampled_from("ab .\n\r\t\u2028!")))
 def test_prose_keeps_all_but_words(text: str) -> None:
-    prose = Prose(text)
+    prose = PlainText(text)
     assert prose.rendered([Said(one) for one in prose.texts]) == text
     assert prose.rendered([Said(one.upper()) for one in prose.texts]) == text.upper()
 
 
 @pytest.mark.parametrize("text", ["word " * 3000, "x" * 5000, "One sentence. " * 400, "這" * 4001])
 def test_long_lines_are_cut_and_joined_again(text: str) -> None:
-    prose = Prose(text)
+    prose = PlainText(text)
     assert max(map(len, prose.texts)) <= 2000 and len(prose.texts) > 1
     assert prose.rendered([Said(one) for one in prose.texts]) == text
 
@@ -236,13 +236,13 @@ STEPS = ["..", ".", "", "~", "%2e%2e", "..%2f", "..\\", "\0", "C:", "//host/shar
 
 @given(st.lists(st.sampled_from(STEPS), max_size=6))
 def test_no_name_leads_out_of_the_shelf(steps: list[str]) -> None:
-    shelf = Shelf()
+    shelf = ResultFiles()
     shelf.put(b"here", "a.txt", ".txt")
     assert refused(lambda: shelf.get("/".join(steps))) == 404
 
 
 def test_a_kept_file_is_private_and_has_a_harmless_title() -> None:
-    shelf = Shelf()
+    shelf = ResultFiles()
     name = shelf.put(b"here", '../a "b"\r\nX: y.txt', ".txt")
     kept = shelf.get(name)
     assert re.fullmatch(r"[0-9a-f]{32}\.txt", name) and kept.path.read_bytes() == b"here"
@@ -251,7 +251,7 @@ def test_a_kept_file_is_private_and_has_a_harmless_title() -> None:
 
 
 def test_files_go_when_their_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf, now = Shelf(), [0.0]
+    shelf, now = ResultFiles(), [0.0]
     monkeypatch.setattr(shelves.time, "monotonic", lambda: now[0])
     name = shelf.put(b"here", "a.txt", ".txt")
     path = shelf.get(name).path
@@ -260,13 +260,13 @@ def test_files_go_when_their_time_is_over(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_oldest_give_way() -> None:
-    shelf = Shelf(most=10)
+    shelf = ResultFiles(most=10)
     first, second = shelf.put(b"123456", "a.txt", ".txt"), shelf.put(b"123456", "b.txt", ".txt")
     assert refused(lambda: shelf.get(first)) == 404 and shelf.get(second).size == 6
 
 
 def test_a_full_disk_refuses_a_file_and_keeps_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf = Shelf()
+    shelf = ResultFiles()
     name = shelf.put(b"here", "a.txt", ".txt")
 
     def full(path: Path, data: bytes) -> int:
@@ -281,7 +281,7 @@ def test_a_full_disk_refuses_a_file_and_keeps_the_others(monkeypatch: pytest.Mon
     assert [path.name for path in shelf.folder.iterdir() if path.suffix] == [name]  # no half of a file
     with monkeypatch.context() as disk:
         disk.setattr(temporary.tempfile, "mkdtemp", lambda **_: full(Path("/dev/null"), b""))
-        assert refused(lambda: Shelf().put(b"x", "a.txt", ".txt")) == 507
+        assert refused(lambda: ResultFiles().put(b"x", "a.txt", ".txt")) == 507
 
 
 def test_folders_of_killed_processes_go_and_those_of_living_ones_stay(
@@ -315,7 +315,7 @@ def test_folders_of_killed_processes_go_and_those_of_living_ones_stay(
 
 
 def test_the_folder_goes_with_the_shelf() -> None:
-    shelf = Shelf()
+    shelf = ResultFiles()
     shelf.put(b"here", "a.txt", ".txt")
     folder = shelf.folder
     del shelf

@@ -123,6 +123,30 @@ def test_languages_become_tags(marian: tuple[Any, Path, Path]) -> None:
     assert numbers[0] == table[">>fra<<"] and len(numbers) == len(ids)
 
 
+@pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
+def test_what_source_spm_does_not_know_is_looked_up_in_vocab_json(algorithm: str, tmp_path: Path) -> None:
+    """Letters that source.spm lacks and vocab.json has get the same numbers as in transformers."""
+    marian_folder(tmp_path / "theirs", algorithm)
+    table = json.loads((tmp_path / "theirs/vocab.json").read_text(encoding="utf-8"))
+    cut = {piece.text for piece in spm.contents((tmp_path / "theirs/source.spm").read_bytes()).pieces}
+    names = list(table)
+    for new in ("ñ", "日本"):
+        names[next(i for i, name in enumerate(names) if len(name) > 2 and name[0] != "<" and name not in cut)] = new
+        cut.add(names[names.index(new)])
+    write_json(tmp_path / "theirs/vocab.json", {name: i for i, name in enumerate(names)})
+    import_model(tmp_path / "theirs", tmp_path / "ours")
+    theirs, ours = marian_tokenizer(tmp_path / "theirs"), read_trained(tmp_path / "ours").source
+    texts = ["x ñ 日本 1", "ñ", "日", "<s> ñ", "er geht ñ"]
+    texts += ["日本ñ", "españa"] if algorithm == "unigram" else []  # bpe ends an unknown stretch at a letter with a row
+    found = [[ours.piece(i) for i in ours.encode(text)] for text in texts]
+    numbers = [theirs(text)["input_ids"][:-1] for text in texts]
+    # A piece that source.spm gives and vocab.json lacks has a row of its own here, which equals that of <unk>.
+    wanted = [[names[i] for i in row] for row in numbers]
+    assert [[name if name in table or name in ("ñ", "日本") else "<unk>" for name in row] for row in found] == wanted
+    assert "ñ" in found[0] and "日本" in found[0]
+    assert [ours.encode(text) for text in texts] == ours.encode_many(texts)
+
+
 def test_a_marian_model_goes_out_and_comes_back(tmp_path: Path) -> None:
     """Out by export, in by import: the same pieces under the same numbers, the same weights."""
     model = trained(source=OTHERS)

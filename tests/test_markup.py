@@ -13,8 +13,9 @@ from lxml import html as lxml_html
 
 from headway.serve.markup import Markup
 from headway.serve.projection import Projection, origins, units
-from headway.serve.tags import tokens
+from headway.serve.tags import Dialect, Html, Xml
 
+HTML = Html()
 TAG = re.compile(r"</?[a-z][^>]*>", re.IGNORECASE)
 
 BROKEN = [
@@ -42,13 +43,13 @@ def loud(text: str) -> str:
     return "".join(upper if len(upper := letter.upper()) == 1 else letter for letter in text)
 
 
-def shouted(document: str) -> str:
-    markup = Markup(document)
+def shouted(document: str, dialect: Dialect = HTML) -> str:
+    markup = Markup(document, dialect)
     return markup.rendered([Said(loud(text)) for text in markup.texts])
 
 
-def unchanged(document: str) -> str:
-    markup = Markup(document)
+def unchanged(document: str, dialect: Dialect = HTML) -> str:
+    markup = Markup(document, dialect)
     return markup.rendered([Said(text) for text in markup.texts])
 
 
@@ -58,19 +59,21 @@ BITS = [*"<>/!-='\"& \n.;#xab", "<b>", "</b>", "<i>", "</i>", "<p>", "<!--", "--
 SOUP = st.lists(st.sampled_from(BITS), max_size=30).map("".join)
 
 
-@settings(max_examples=500)
-@given(SOUP)
-def test_what_is_not_translated_stays_to_the_letter(document: str) -> None:
-    assert "".join(token.raw for token in tokens(document)) == document
-    assert unchanged(document) == document
+@pytest.mark.parametrize("dialect", [HTML, Xml(), Xml(ignored=frozenset("i"), outline=False)])
+@settings(max_examples=300)
+@given(document=SOUP)
+def test_what_is_not_translated_stays_to_the_letter(dialect: Dialect, document: str) -> None:
+    assert "".join(token.raw for token in dialect.tokens(document)) == document
+    assert unchanged(document, dialect) == document
 
 
+@pytest.mark.parametrize("dialect", [HTML, Xml(), Xml(ignored=frozenset("i"), outline=False)])
 @settings(max_examples=200)
-@given(SOUP)
-def test_every_tag_of_any_soup_comes_out_once(document: str) -> None:
+@given(document=SOUP)
+def test_every_tag_of_any_soup_comes_out_once(dialect: Dialect, document: str) -> None:
     before, after = (
-        Counter(token.raw for token in tokens(text) if token.kind in ("open", "close", "comment"))
-        for text in (document, shouted(document))
+        Counter(token.raw for token in dialect.tokens(text) if token.kind != "text")
+        for text in (document, shouted(document, dialect))
     )
     assert after == before
 
@@ -86,6 +89,9 @@ def test_long_broken_html_takes_no_long_time() -> None:
     for piece in ("<a", '<a b="', "<!--", "&", "&amp", "</", "<b>", "</b>x", "<b>x</b>", "x ", "=", "<!", "<title>"):
         document = piece * (20_000 // len(piece))
         assert unchanged(document) == document
+    for piece in ("<a", '<a b="', "<!--", "<![CDATA[", "<?", "<![", "&amp", "&a", "</b>x", "<b/>", "<b>x</b>", "x "):
+        document = piece * (20_000 // len(piece))
+        assert unchanged(document, Xml()) == document
 
 
 KEPT = [
@@ -194,3 +200,62 @@ def test_units_are_words_signs_and_chinese_characters() -> None:
 def test_chinese_has_no_spaces_but_tags_find_their_place() -> None:
     (placed,) = Projection("我爱东京。", "我愛東京。", []).place(Markup("我爱<b>东京</b>。").sentences[0].nodes)
     assert (placed.start, placed.end) == (2, 4)
+
+
+# ---------------------------------------------------------------- XML
+
+
+def texts(document: str, **rules: set[str] | bool) -> list[str]:
+    """What is translated of an XML document."""
+    given = {name: frozenset(rule) if isinstance(rule, set) else rule for name, rule in rules.items()}
+    return Markup(document, Xml(**given)).texts  # pyright: ignore[reportArgumentType]
+
+
+def test_xml_elements_with_text_beside_them_stay_in_the_sentence() -> None:
+    assert texts('A <g id="1">dog</g> runs.') == ["A dog runs."]
+    assert texts('A <x id="1"/> dog<ph/> runs.<bx/>') == ["A dog runs."]
+    assert texts("<doc><par>A <T>big</T> dog.</par><par>A cat.</par></doc>") == ["A big dog.", "A cat."]
+    assert texts("<source>A <g>dog <mrk>and</mrk></g> cat</source>") == ["A dog and cat"]
+    assert texts("<p>A dog.</p><p>A cat</p> sleeps<br/>here") == ["A dog.", "A cat", "sleeps", "here"]
+
+
+def test_xml_names_are_compared_by_case() -> None:
+    assert texts("A <g>dog</G> runs.") == ["A", "dog", "runs."], "not one element: the tags stay where they are"
+    assert texts("A <STYLE>dog</STYLE> <code>runs</code>.") == ["A dog runs."], "nothing is raw or protected by name"
+
+
+def test_xml_tags_follow_their_words() -> None:
+    markup = Markup('The <g id="1">red</g> <ph id="2"/>house.', Xml())
+    made = markup.rendered([Said("la maison rouge .", [(0, 0), (2, 1), (1, 2), (2, 3)])])
+    assert made == 'la <ph id="2"/>maison <g id="1">rouge</g> .'
+
+
+def test_xml_tags_that_a_client_names() -> None:
+    """The example of DeepL's own client."""
+    document = """<document><meta><title>A document's title</title></meta><content><par>
+        <span>This is a sentence split</span> <span>across two &lt;span&gt; tags.</span></par>
+        <par>Here is a sentence. Followed by a second one.</par><raw>Not translated.</raw></content></document>"""
+    rules = {"non_splitting": {"span"}, "splitting": {"title", "par"}, "ignored": {"raw"}}
+    wanted = ["A document's title", "This is a sentence split across two <span> tags."]
+    wanted += ["Here is a sentence.", "Followed by a second one."]
+    assert texts(document, outline=False, **rules) == texts(document, **rules) == wanted
+    assert texts("a <i>b</i> c", splitting={"i"}) == ["a", "b", "c"]
+    assert texts("<i>a</i> <u>b</u>", outline=False) == ["a b"]
+    assert texts("a <p>b</p> c", outline=False) == ["a b c"]
+
+
+def test_xml_elements_that_are_ignored_stay_whole_in_their_place() -> None:
+    document = "open the <x>Settings &amp; <b>more</b></x> page"
+    assert texts(document, ignored={"x"}) == ["open the page"]
+    assert shouted(document, Xml(ignored=frozenset("x"))) == "OPEN THE <x>Settings &amp; <b>more</b></x> PAGE"
+
+
+def test_xml_entities_and_sections() -> None:
+    document = (
+        "<a>x &amp; y &eacute;&#160;&custom; <![CDATA[<b> ]] >]]> <?php 1 > 2 ?>z<!DOCTYPE a [<!ENTITY b 'c'>]></a>"
+    )
+    assert texts(document) == ["x & y é\xa0 z".replace("\xa0 ", " ")]
+    made = shouted(document, Xml())
+    for kept in ("&amp;", "&custom;", "<![CDATA[<b> ]] >]]>", "<?php 1 > 2 ?>", "<!DOCTYPE a [<!ENTITY b 'c'>]>"):
+        assert kept in made
+    assert "&nbsp;" not in made and "É" in made

@@ -185,6 +185,8 @@ FILE = (
     b'--x\r\nContent-Disposition: form-data; name="target"\r\n\r\nde\r\n--x--\r\n'
 )
 EN_DE = {"source": "en", "target": "de"}
+DICTIONARY = {"source_lang": "en", "target_lang": "de", "entries": "dog\tHund", "entries_format": "tsv"}
+NOBODYS = "96ab91fd-e715-41a1-adeb-5d701f84a483"  # the id of no glossary and of no document
 VALID: dict[tuple[str, str], tuple[Any, dict[str, str]]] = {  # what every route answers to whoever has a key
     ("POST", "/"): ({"q": "hello"}, {}),
     ("POST", "/translate"): ({"q": "hello", **EN_DE}, {}),
@@ -196,7 +198,19 @@ VALID: dict[tuple[str, str], tuple[Any, dict[str, str]]] = {  # what every route
     ("POST", "/v1/stream"): ({"text": "hello"}, {}),
     ("POST", "/v1/trace"): ({"q": "hello"}, {}),
     ("POST", "/v2/translate"): ({"text": ["hello"], "target_lang": "DE"}, {}),
+    ("POST", "/v2/document"): (
+        FILE.replace(b"target", b"target_lang"),
+        {"content-type": "multipart/form-data; boundary=x"},
+    ),
+    ("POST", "/v2/document/{document_id}"): ({"document_key": "x"}, {}),
+    ("POST", "/v2/document/{document_id}/result"): ({"document_key": "x"}, {}),
+    ("POST", "/v2/glossaries"): ({"name": "x", **DICTIONARY}, {}),
+    ("POST", "/v3/glossaries"): ({"name": "x", "dictionaries": [DICTIONARY]}, {}),
+    ("PUT", "/v3/glossaries/{glossary_id}/dictionaries"): (DICTIONARY, {}),
+    ("PATCH", "/v3/glossaries/{glossary_id}"): ({"name": "y"}, {}),
 }
+MADE = {("POST", f"/v{version}/glossaries"): 201 for version in (2, 3)}
+ANSWERS = {("GET", "/nowhere"): 404, ("POST", "/suggest"): 403, **MADE}  # all others answer 200
 
 
 def test_with_a_key_every_route_needs_it_but_the_few_that_tell_nothing(key_file: tuple[Path, str]) -> None:
@@ -206,9 +220,10 @@ def test_with_a_key_every_route_needs_it_but_the_few_that_tell_nothing(key_file:
         known = {"authorization": f"Bearer {key}"}
         schema = (await ask(server.app, "GET", "/openapi.json", None, known)).json()
         routes = [(method.upper(), route) for route, acts in schema["paths"].items() for method in acts]
-        assert {route for route in routes if route[0] == "POST"} == VALID.keys()
+        assert {route for route in routes if route[0] not in ("GET", "DELETE")} == VALID.keys()
         for method, route in [*routes, ("GET", "/docs"), ("GET", "/openapi.json"), ("GET", "/nowhere")]:
-            name = route.replace("{model}", "toy").replace("{", "").replace("}", "")
+            name = re.sub(r"\{(document|glossary)_id\}", NOBODYS, route.replace("{model}", "toy"))
+            name = re.sub(r"[{}]", "", name) + "?source_lang=en&target_lang=de" * (method != "POST" and "/v3" in route)
             body, headers = VALID.get((method, route), (None, {}))
             locked = (await ask(server.app, method, name, body, headers)).status
             if route in ("/health", "/ready", "/languages", "/frontend/settings"):
@@ -216,7 +231,8 @@ def test_with_a_key_every_route_needs_it_but_the_few_that_tell_nothing(key_file:
             elif not route.startswith("/download_file"):
                 assert locked == 401, (method, route)
                 let_in = (await ask(server.app, method, name, body, {**headers, **known})).status
-                assert let_in == {"/nowhere": 404, "/suggest": 403}.get(route, 200), (method, route)
+                wanted = 404 if NOBODYS in name else ANSWERS.get((method, route), 200)
+                assert let_in == wanted, (method, route)
         for shown in (f"Bearer {key}", f"DeepL-Auth-Key {key}"):
             assert (await ask(server.app, "GET", "/v1/models", None, {"authorization": shown})).status == 200
         assert (await ask(server.app, "GET", f"/v1/models?api_key={key}")).status == 200

@@ -14,7 +14,7 @@ from bench.clients import lasting, overload, steady
 
 from headway.errors import UsageError
 from headway.serve import connections
-from headway.serve.crowd import Crowd, client_of
+from headway.serve.crowd import ClientCounts, client_of
 from headway.serve.hosts import Hosts, name_of
 from headway.serve.keys import make_key
 from headway.serve.problems import Problem
@@ -167,7 +167,7 @@ def test_clients_are_told_apart_by_what_they_cannot_choose() -> None:
     assert client_of("2001:db8::1") == client_of("2001:db8::ffff:2") != client_of("2001:db8:1::1")
     assert client_of("::ffff:10.1.2.3") == client_of("10.1.2.3") != client_of("10.1.2.4")
     assert client_of("fe80::1%eth0") == client_of("fe80::2")
-    crowd = Crowd(Limits(requests=3, client_requests=2))
+    crowd = ClientCounts(Limits(requests=3, client_requests=2))
     with contextlib.ExitStack() as held:
         for name in ("a", "a", "b"):
             held.enter_context(crowd.asking(name))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.serve.batching import BATCH_PIECES, BATCH_TEXTS, TRIES, Job, Kind, Waiting, pieces
+from headway.serve.batching import BATCH_PIECES, BATCH_TEXTS, TRIES, Job, Kind, Queue, pieces
 from headway.serve.fingerprint import fingerprint, open_same
 from headway.serve.problems import Problem
 from headway.serve.settings import Limits
@@ -83,7 +83,7 @@ requests = st.lists(st.lists(st.integers(1, 600), min_size=1, max_size=12), min_
 @given(requests)
 def test_every_text_is_taken_once_and_batches_keep_their_size(sizes: list[list[int]]) -> None:
     async def run() -> None:
-        waiting, kind = Waiting(Limits(queue=10**9)), Kind("translate", "toy")
+        waiting, kind = Queue(Limits(queue=10**9)), Kind("translate", "toy")
         jobs = [Job(kind, ["x" * size for size in each], asyncio.get_running_loop().create_future()) for each in sizes]
         for job in jobs:
             waiting.jobs.append(job)
@@ -190,7 +190,7 @@ def test_what_would_wait_too_long_is_refused_at_once() -> None:
 
 def test_the_speed_decides_how_much_may_wait() -> None:
     async def run() -> None:
-        waiting, kind = Waiting(Limits(wait=2.0)), Kind("translate", "toy")
+        waiting, kind = Queue(Limits(wait=2.0)), Kind("translate", "toy")
 
         def job(size: int) -> Job:
             return Job(kind, ["x" * 3 * size], asyncio.get_running_loop().create_future())

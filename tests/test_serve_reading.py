@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from headway.inspection.trace_request import EVERYTHING
-from headway.serve.batching import unheard
+from headway.serve.batching import ignore_event
 from headway.serve.logs import Log
-from headway.serve.model_handlers import Desk
+from headway.serve.model_handlers import ModelHandlers
 from headway.serve.problems import Problem
 from headway.serve.process import Worker
 from headway.serve.reading import Readers, ReadingProcess, start_reading
@@ -222,9 +222,9 @@ def test_traces_can_be_switched_off() -> None:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+def desk(tmp_path_factory: pytest.TempPathFactory) -> ModelHandlers:
     options = {"device": "cpu", "engine": "torch", "precision": "auto", "workers": 1}
-    return Desk({"toy": random_folder(tmp_path_factory.mktemp("models") / "toy")}, options, unheard)
+    return ModelHandlers({"toy": random_folder(tmp_path_factory.mktemp("models") / "toy")}, options, ignore_event)
 
 
 class Patience:
@@ -243,7 +243,7 @@ def trace_message(*panels: str) -> dict[str, Any]:
     return {"id": 1, "act": "trace", "model": "toy", "texts": [TEXT[0]], "request": {"q": TEXT[0], **lists}}
 
 
-def asked_times(desk: Desk, *panels: str) -> int:
+def asked_times(desk: ModelHandlers, *panels: str) -> int:
     """How often a trace asks whether somebody still waits."""
     patience = Patience(10**6)
     (found,) = desk.answer(trace_message(*panels), patience)
@@ -251,7 +251,7 @@ def asked_times(desk: Desk, *panels: str) -> int:
     return 10**6 - patience.left
 
 
-def test_a_trace_asks_at_every_step_panel_and_piece(desk: Desk) -> None:
+def test_a_trace_asks_at_every_step_panel_and_piece(desk: ModelHandlers) -> None:
     (found,) = desk.answer(trace_message("beam"), lambda: False)
     plain, steps = asked_times(desk), len(found["beam"]["steps"])
     assert plain >= steps > 1
@@ -259,7 +259,7 @@ def test_a_trace_asks_at_every_step_panel_and_piece(desk: Desk) -> None:
     assert asked_times(desk, "attribution") == plain + len(found["target"]["pieces"])
 
 
-def test_a_trace_that_is_called_off_does_nothing_more(desk: Desk) -> None:
+def test_a_trace_that_is_called_off_does_nothing_more(desk: ModelHandlers) -> None:
     for times in (0, 1, asked_times(desk, *EVERYTHING) - 1):
         patience = Patience(times)
         assert desk.answer(trace_message(*EVERYTHING), patience) == [None]
@@ -267,7 +267,7 @@ def test_a_trace_that_is_called_off_does_nothing_more(desk: Desk) -> None:
     assert desk.answer(trace_message(), lambda: False)[0]["source"]["text"] == TEXT[0]
 
 
-def test_no_batch_is_begun_for_clients_that_left(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_batch_is_begun_for_clients_that_left(desk: ModelHandlers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headway.tasks.translation.translator.PACK_SENTENCES", {"cpu": 1})
     manner = {"beam": 1, "n_best": 1, "to": "", "split": True, "alignments": False}
     message = {"id": 1, "act": "translate", "model": "toy", "texts": TEXT, "manner": manner}

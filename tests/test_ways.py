@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headway.serve.models import Pair
-from headway.serve.pivot_routing import Languages, joined
+from headway.serve.pivot_routing import Languages, join_answers
 from headway.serve.problems import Problem
 from headway.serve.service import Answer
 from serving import FACTS, FakeWorker, ask, local, said
@@ -21,7 +21,7 @@ def pairs(*ways: str) -> Languages:
 
 
 def models(languages: Languages, source: str, target: str) -> list[str]:
-    return [pair.model for pair in languages.way(source, target)]
+    return [pair.model for pair in languages.route(source, target)]
 
 
 def test_a_model_of_its_own_comes_first_then_english_then_any_other() -> None:
@@ -37,13 +37,13 @@ def test_there_is_no_way_back_to_itself_and_none_of_three_steps() -> None:
     assert known.targets("a") == ["b", "c"] and known.sources("d") == ["b", "c"]
     for source, target in (("a", "d"), ("a", "a")):
         with pytest.raises(Problem):
-            known.way(source, target)
+            known.route(source, target)
 
 
 def test_words_are_followed_through_the_middle() -> None:
     first = Answer("b", confidence=0.5, alignment=[(0, 1), (1, 0), (2, 2)])
     second = Answer("c", confidence=0.4, alignment=[(0, 0), (1, 1), (1, 2)], alternatives=[Answer("d")])
-    both = joined(first, second)
+    both = join_answers(first, second)
     assert (both.text, both.alternatives[0].text) == ("c", "d")
     assert both.alignment == [(0, 1), (0, 2), (1, 0)]
     assert both.confidence == pytest.approx(0.2)

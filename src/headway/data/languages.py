@@ -8,7 +8,7 @@ from pathlib import Path
 from headway.data.checks.blocks import two_files
 from headway.data.checks.languages import CODES, Voice
 from headway.data.corpus import Data
-from headway.text.languages import NAMES, fold
+from headway.text.languages import NAMES, canonical_code
 
 CODE = r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?"
 Pair = tuple[str, str]
@@ -70,5 +70,5 @@ def ending(path: str) -> str:
 
 
 def is_language(code: str) -> bool:
-    plain = fold(CODES.get(code.lower(), code))
+    plain = canonical_code(CODES.get(code.lower(), code))
     return plain in NAMES or plain.split("-")[0] in NAMES

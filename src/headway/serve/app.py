@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
@@ -15,9 +15,9 @@ from headway.inspection.page_files import page_files
 from headway.serve import deepl, libretranslate, plain_page, v1
 from headway.serve.guard import Guard
 from headway.serve.hosts import Hosts
-from headway.serve.middleware import Records, unexpected
-from headway.serve.problems import Problem, rendered, wrong_fields
-from headway.serve.route_list import listing
+from headway.serve.middleware import RequestLog, unexpected
+from headway.serve.problems import Problem, problem_response, validation_problem
+from headway.serve.route_list import list_routes
 from headway.serve.service import Service
 from headway.serve.settings import Settings
 from headway.version import installed
@@ -49,7 +49,7 @@ def create(service: Service, settings: Settings) -> ASGIApp:
             guarded, settings.cors_origins, allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type"], max_age=TWENTY_DAYS,
         )  # fmt: skip
-    return Records(guarded, service.log, service.measures, settings.log_text, prefix)
+    return RequestLog(guarded, service.log, service.measures, settings.log_text, prefix)
 
 
 def page() -> APIRouter:
@@ -96,9 +96,14 @@ def about(service: Service, app: FastAPI) -> APIRouter:
         """For Prometheus."""
         return Response(service.measures.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
+    @routes.get("/spec", include_in_schema=False)
+    async def spec() -> JSONResponse:
+        """The description of all routes, under the name that LibreTranslate gives it."""
+        return JSONResponse(app.openapi())
+
     @routes.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return listing(app.openapi())
+        return list_routes(app.openapi())
 
     return routes
 
@@ -110,13 +115,13 @@ def answer_problems(app: FastAPI, prefix: str) -> None:
         return request.url.path.removeprefix(prefix)
 
     async def problem(request: Request, error: Any) -> Response:
-        return rendered(error, path(request))
+        return problem_response(error, path(request))
 
     async def refused(request: Request, error: Any) -> Response:
-        return rendered(REFUSED.get(error.status_code, UNREADABLE), path(request))
+        return problem_response(REFUSED.get(error.status_code, UNREADABLE), path(request))
 
     async def wrong(request: Request, error: Any) -> Response:
-        return rendered(wrong_fields(error.errors()), path(request))
+        return problem_response(validation_problem(error.errors()), path(request))
 
     async def fault(request: Request, _: Exception) -> Response:
         return unexpected(path(request))

@@ -30,10 +30,10 @@ def pieces(text: str) -> int:
     return 2 + len(text.encode("utf-8", "replace")) // BYTES_A_PIECE
 
 
-Heard = Callable[[Message], None]
+EventHandler = Callable[[Message], None]
 
 
-def unheard(event: Message) -> None:  # noqa: ARG001
+def ignore_event(event: Message) -> None:  # noqa: ARG001
     """For those who only wait for the end."""
 
 
@@ -56,7 +56,7 @@ class Job:
     texts: list[str]
     answers: asyncio.Future[list[Any]]
     more: Message = field(default_factory=dict)  # goes with the message
-    heard: Heard = unheard  # told what happens on the way
+    heard: EventHandler = ignore_event  # told what happens on the way
     places: deque[int] = field(init=False)  # of texts that wait
     found: dict[int, Any] = field(default_factory=dict)  # by place
     deaths: Counter[int] = field(default_factory=Counter)  # by place
@@ -73,7 +73,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Batch:
+class TextBatch:
     kind: Kind
     entries: list[tuple[Job, int]]  # a job and the place of one of its texts
 
@@ -90,7 +90,7 @@ class Batch:
         return {"id": number, "act": self.kind.act, "model": self.kind.model, "texts": texts, **self.entries[0][0].more}
 
 
-class Waiting:
+class Queue:
     """The queue."""
 
     def __init__(self, limits: Limits, workers: int = 1) -> None:
@@ -139,7 +139,7 @@ class Waiting:
         """Until something waits."""
         await self.something.wait()
 
-    def take(self) -> Batch | None:
+    def take(self) -> TextBatch | None:
         """Of the kind that waits longest, one text of each request in turn: a long request delays nobody."""
         self.jobs = deque(job for job in self.jobs if job.places)
         if not self.jobs:
@@ -161,7 +161,7 @@ class Waiting:
             self.to_the_end(job)
             if job.places:
                 same.append(job)
-        return Batch(kind, entries)
+        return TextBatch(kind, entries)
 
     def to_the_end(self, job: Job) -> None:
         self.jobs.remove(job)
@@ -170,7 +170,7 @@ class Waiting:
 
     # ------------------------------------------------------------ back
 
-    def answer(self, batch: Batch, found: list[Any], seconds: float) -> None:
+    def answer(self, batch: TextBatch, found: list[Any], seconds: float) -> None:
         self.done = FORGET * self.done + batch.work
         self.seconds = FORGET * self.seconds + seconds
         for (job, place), one in zip(batch.entries, found, strict=True):
@@ -178,12 +178,12 @@ class Waiting:
             if len(job.found) == len(job.texts) and not job.over:
                 job.answers.set_result([job.found[i] for i in range(len(job.texts))])
 
-    def fail(self, batch: Batch, problem: Problem) -> None:
+    def fail(self, batch: TextBatch, problem: Problem) -> None:
         for job, _ in batch.entries:
             if not job.over:
                 job.answers.set_exception(problem)
 
-    def died(self, batch: Batch) -> None:
+    def died(self, batch: TextBatch) -> None:
         """A process died over it: all of it goes back to the front, what died too often is given up."""
         for job, place in batch.entries:
             job.deaths[place] += 1

@@ -10,9 +10,9 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from headway.serve.crowd import PROBES, Crowd, client_of, too_many
+from headway.serve.crowd import PROBES, ClientCounts, client_of, too_many
 from headway.serve.middleware import SAFE
-from headway.serve.problems import rendered
+from headway.serve.problems import problem_response
 
 LINGER = 1.0  # seconds in which a refused client may read why
 MOST_UNREAD = 1 << 20  # bytes that are thrown away after an answer, before the connection is closed
@@ -25,7 +25,7 @@ class CarefulProtocol(H11Protocol):
     """
 
     def __init__(
-        self, *args: Any, patience: float, prefix: str, crowd: Crowd, refused: Callable[[], None], **named: Any
+        self, *args: Any, patience: float, prefix: str, crowd: ClientCounts, refused: Callable[[], None], **named: Any
     ) -> None:
         super().__init__(*args, **named)
         self.patience, self.prefix, self.crowd, self.on_refused = patience, prefix, crowd, refused
@@ -89,7 +89,7 @@ class CarefulProtocol(H11Protocol):
         self.unwatch()
         self.on_refused()
         beginning = self.path_of(data)[:4]
-        self.transport.write(refusal(beginning if beginning in ("/v1/", "/v2/") else "/"))
+        self.transport.write(refusal(beginning if beginning in ("/v1/", "/v2/", "/v3/") else "/"))
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.timer = self.loop.call_later(LINGER, self.transport.close)
@@ -112,7 +112,7 @@ class CarefulProtocol(H11Protocol):
 @cache
 def refusal(beginning: str) -> bytes:
     """The whole answer, in the words of the interface that has addresses with this beginning."""
-    answer = rendered(too_many(), beginning)
+    answer = problem_response(too_many(), beginning)
     answer.headers.update({**SAFE, "Connection": "close"})
     head = b"".join(name + b": " + value + b"\r\n" for name, value in answer.raw_headers)
     return b"HTTP/1.1 429 Too Many Requests\r\n" + head + b"\r\n" + bytes(answer.body)

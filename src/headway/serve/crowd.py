@@ -15,7 +15,7 @@ SAME_NETWORK = 64  # bits of an IPv6 address that one client cannot choose
 EVERYBODY = ""
 
 
-class Crowd:
+class ClientCounts:
     """Counts what is being answered. Clients are told apart by address, and by key where they show one."""
 
     def __init__(self, limits: Limits) -> None:
@@ -30,7 +30,7 @@ class Crowd:
         """While a request of this client is answered. Problem 429 if it has too many, or if all have."""
         if self.is_full(client):
             raise too_many()
-        with counted(self.requests, client), counted(self.requests, EVERYBODY):
+        with count_while(self.requests, client), count_while(self.requests, EVERYBODY):
             yield
 
     @contextmanager
@@ -38,7 +38,7 @@ class Crowd:
         """While a request with this key is answered. Problem 429 if it has too many."""
         if self.requests[key] >= self.limits.client_requests:
             raise too_many()
-        with counted(self.requests, key):
+        with count_while(self.requests, key):
             yield
 
     def is_full(self, client: str) -> bool:
@@ -54,20 +54,20 @@ class Crowd:
         return mine <= self.limits.client_connections and all_ <= self.limits.connections
 
     def disconnect(self, client: str) -> None:
-        less(self.connections, client)
-        less(self.connections, EVERYBODY)
+        decrement(self.connections, client)
+        decrement(self.connections, EVERYBODY)
 
 
 @contextmanager
-def counted(table: Counter[str], name: str) -> Iterator[None]:
+def count_while(table: Counter[str], name: str) -> Iterator[None]:
     table[name] += 1
     try:
         yield
     finally:
-        less(table, name)
+        decrement(table, name)
 
 
-def less(table: Counter[str], name: str) -> None:
+def decrement(table: Counter[str], name: str) -> None:
     """Names that are not needed any more must not fill the memory."""
     table[name] -= 1
     if not table[name]:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from headway.errors import UsageError
-from headway.text.languages import find, fold
+from headway.text.languages import canonical_code, find_language
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -39,7 +39,7 @@ class Detector:
     @property
     def default(self) -> str:
         """What a text without words is taken for."""
-        return find("en", self.known) or self.known[0]
+        return find_language("en", self.known) or self.known[0]
 
     def guesses(self, text: str, count: int = 3) -> list[Guess]:
         """The likeliest languages, the best first; confidence 0 when there is nothing to go by."""
@@ -74,7 +74,7 @@ class Detector:
 
     def named(self, label: str) -> str:
         near = NEAR.get(label, label)
-        return find(near, self.known) or find(label, self.known) or fold(near)
+        return find_language(near, self.known) or find_language(label, self.known) or canonical_code(near)
 
 
 @cache

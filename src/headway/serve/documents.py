@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from headway.serve.docx import Docx
 from headway.serve.markup import Markup
-from headway.serve.plain_text import Prose
+from headway.serve.plain_text import PlainText
 from headway.serve.problems import Problem
 from headway.serve.subtitles import Subtitles
 from headway.serve.tagged_sentence import Translated
@@ -63,7 +63,7 @@ def encoding_of(data: bytes) -> str:
 
 
 FORMATS: dict[str, Callable[[bytes], Document]] = {
-    ".txt": lambda data: TextFile(data, Prose),
+    ".txt": lambda data: TextFile(data, PlainText),
     ".srt": lambda data: TextFile(data, Subtitles),
     ".html": lambda data: TextFile(data, Markup),
     ".htm": lambda data: TextFile(data, Markup),

@@ -11,7 +11,7 @@ from copy import deepcopy
 from typing import Any
 
 from headway.errors import UsageError
-from headway.serve.plain_text import Prose
+from headway.serve.plain_text import PlainText
 from headway.serve.problems import Problem
 from headway.serve.projection import Node, Projection
 from headway.serve.tagged_sentence import Translated
@@ -31,14 +31,14 @@ _PLAIN = {f"{W}rPr", f"{W}t", f"{W}lastRenderedPageBreak"}  # all that a run of 
 _SILENT = {f"{W}proofErr", f"{W}bookmarkStart", f"{W}bookmarkEnd"}  # may stand between two runs of one sentence
 
 
-class Stretch:
+class RunSequence:
     """Runs that follow one another and hold nothing but words."""
 
     def __init__(self, runs: list[Any]) -> None:
         self.runs = runs
         self.pieces = [text_of(run) for run in runs]
         self.text = "".join(self.pieces)
-        self.prose = Prose(self.text)
+        self.prose = PlainText(self.text)
 
     def replace(self, translations: Sequence[Translated]) -> None:
         """The longest run's formatting is the ground; that of the others follows their words."""
@@ -75,7 +75,7 @@ class Docx:
     """The parts of the archive that hold text are read; all others are copied as they are."""
 
     def __init__(self, data: bytes) -> None:
-        etree = library()
+        etree = import_lxml()
         safe = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
         self.entries = entries(data)
         parts = {name: content for name, content in self.entries.items() if _PARTS.fullmatch(name)}
@@ -87,7 +87,7 @@ class Docx:
             raise Problem(400, "the file is not a Word document: its XML cannot be read") from None
         if "word/document.xml" not in self.trees:
             raise Problem(400, "the file is not a Word document: word/document.xml is missing")
-        found = [stretch for tree in self.trees.values() for stretch in stretches(tree)]
+        found = [stretch for tree in self.trees.values() for stretch in run_sequences(tree)]
         self.stretches = [one for one in found if any(map(str.isalpha, one.text))]
 
     @property
@@ -99,7 +99,7 @@ class Docx:
         return any(len(stretch.runs) > 1 for stretch in self.stretches)
 
     def packed(self, translations: Sequence[Translated]) -> bytes:
-        etree = library()
+        etree = import_lxml()
         done = iter(translations)
         for stretch in self.stretches:
             stretch.replace([next(done) for _ in stretch.prose.texts])
@@ -114,7 +114,7 @@ class Docx:
         return stream.getvalue()
 
 
-def library() -> Any:
+def import_lxml() -> Any:
     try:
         from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError:
@@ -141,7 +141,7 @@ def check(infos: list[zipfile.ZipInfo], packed: int) -> None:
         raise Problem(413, "the file unpacks to more than a document of its size can hold")
 
 
-def stretches(tree: Any) -> Iterator[Stretch]:
+def run_sequences(tree: Any) -> Iterator[RunSequence]:
     """In every paragraph, hyperlink and the like: runs side by side."""
     for parent in list(dict.fromkeys(run.getparent() for run in tree.iter(f"{W}r"))):
         runs: list[Any] = []
@@ -150,10 +150,10 @@ def stretches(tree: Any) -> Iterator[Stretch]:
             if is_words and text_of(child):
                 runs.append(child)
             elif child.tag not in _SILENT and runs:
-                yield Stretch(runs)
+                yield RunSequence(runs)
                 runs = []
         if runs:
-            yield Stretch(runs)
+            yield RunSequence(runs)
 
 
 def text_of(run: Any) -> str:
@@ -163,7 +163,7 @@ def text_of(run: Any) -> str:
 
 def style_of(run: Any) -> bytes:
     style = run.find(f"{W}rPr")
-    return library().tostring(style, method="c14n", with_tail=False) if style is not None else b""
+    return import_lxml().tostring(style, method="c14n", with_tail=False) if style is not None else b""
 
 
 def run_like(run: Any, text: str) -> Any:

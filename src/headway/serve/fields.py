@@ -39,30 +39,32 @@ Model = TypeVar("Model", bound=BaseModel)
 
 async def fields(request: Request, repeated: Sequence[str] = ()) -> dict[str, Any]:
     """Names and values; the body's win over the address's. The `repeated` ones of a form are lists."""
-    values = in_form(request.scope["query_string"], repeated)
-    return values | await in_body(request, repeated)
+    values = parse_form(request.scope["query_string"], repeated)
+    return values | await parse_body(request, repeated)
 
 
-async def in_body(request: Request, repeated: Sequence[str]) -> dict[str, Any]:
+async def parse_body(request: Request, repeated: Sequence[str]) -> dict[str, Any]:
     body = await request.body()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not body.strip():
         return {}
     if kind == "multipart/form-data":
-        return await in_parts(request)
+        return await parse_multipart(request)
     if kind.endswith("json") or body.lstrip()[:1] == b"{":
         found = parse_json(body)
         if not isinstance(found, dict):
             raise Problem(400, "Invalid JSON format")
         return found
-    return in_form(body, repeated)
+    return parse_form(body, repeated)
 
 
-async def in_parts(request: Request) -> dict[str, Any]:
+async def parse_multipart(request: Request) -> dict[str, Any]:
     try:
         async with request.form(max_files=1, max_fields=MOST_FIELDS) as form:
             return {
-                name: lf(value) if isinstance(value, str) else Upload(value.filename or "", await value.read())
+                name: normalise_line_ends(value)
+                if isinstance(value, str)
+                else Upload(value.filename or "", await value.read())
                 for name, value in form.items()
             }
     except OSError:  # a large file waits on the disk
@@ -71,35 +73,41 @@ async def in_parts(request: Request) -> dict[str, Any]:
         raise Problem(400, "Invalid request: the form cannot be read") from None
 
 
-def in_form(body: bytes, repeated: Sequence[str]) -> dict[str, Any]:
+def parse_form(body: bytes, repeated: Sequence[str]) -> dict[str, Any]:
     try:
         pairs = parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
     except ValueError:
         raise Problem(400, "Invalid request: the form cannot be read") from None
-    found: dict[str, Any] = {name: lf(value) for name, value in reversed(pairs)}  # the first of a name counts
-    lists = {name: [lf(value) for key, value in pairs if key == name] for name in repeated}
+    found: dict[str, Any] = {
+        name: normalise_line_ends(value) for name, value in reversed(pairs)
+    }  # the first of a name counts
+    lists = {name: [normalise_line_ends(value) for key, value in pairs if key == name] for name in repeated}
     return found | {name: values for name, values in lists.items() if values}
 
 
-def lf(text: str) -> str:
+def normalise_line_ends(text: str) -> str:
     """Forms have their lines end in CR LF, whatever was typed."""
     return text.replace("\r\n", "\n")
 
 
-def checked(model: type[Model], values: dict[str, Any]) -> Model:
+def validate(model: type[Model], values: dict[str, Any]) -> Model:
     """The fields as their types; Problem 400 that names the first wrong one."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         name = first["loc"][0]
-        if first["type"] == "missing":
+        if first["type"] in ("missing", "too_short"):
             raise Problem(400, f"Invalid request: missing {name} parameter") from None
+        if first["type"] in ("int_type", "int_parsing", "int_parsing_size"):
+            raise Problem(400, f"Invalid request: {name} parameter is not a number") from None
         raise Problem(400, f"Invalid request: {name}: {first['msg']}") from None
 
 
 def check_texts(texts: Sequence[str], longest: int, most: int) -> None:
-    """Problem 400 where a text is too long or no text at all, or where there are too many."""
+    """Check the texts of a request; Problem 400 if there are none or too many, or one is too long or no text at all."""
+    if not texts:
+        raise Problem(400, "Invalid request: missing q parameter")
     if len(texts) > most:
         raise Problem(400, f"Invalid request: request ({len(texts)}) exceeds batch limit ({most})")
     for text in texts:

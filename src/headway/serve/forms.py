@@ -12,7 +12,7 @@ Code = Annotated[str, Field(min_length=1, max_length=64)]
 FORM_KINDS = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
 
 
-class Asked(BaseModel):
+class TranslateRequest(BaseModel):
     """Fields that are not named here are ignored: clients send many."""
 
     q: str | list[str]
@@ -23,12 +23,12 @@ class Asked(BaseModel):
     api_key: str | None = None
 
 
-class Detecting(BaseModel):
+class DetectRequest(BaseModel):
     q: str | list[str]
     api_key: str | None = None
 
 
-class FileAsked(BaseModel):
+class FileRequest(BaseModel):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     file: Upload
@@ -37,7 +37,7 @@ class FileAsked(BaseModel):
     api_key: str | None = None
 
 
-class Suggestion(BaseModel):
+class SuggestRequest(BaseModel):
     q: str
     s: str
     source: Code
@@ -53,26 +53,26 @@ class PageForm(BaseModel):
     api_key: str | None = None
 
 
-class Detected(BaseModel):
+class DetectedLanguage(BaseModel):
     confidence: float = Field(ge=0, le=100)
     language: str
 
 
-class Translated(BaseModel):
+class TranslateResponse(BaseModel):
     """`detectedLanguage` is always there: one client reads it whether it asked for detection or not."""
 
     translatedText: str | list[str]
-    detectedLanguage: Detected | list[Detected]
+    detectedLanguage: DetectedLanguage | list[DetectedLanguage]
     alternatives: list[str] | list[list[str]] | None = None
 
 
-class Offer(BaseModel):
+class LanguageResponse(BaseModel):
     code: str
     name: str
     targets: list[str]
 
 
-class FileDone(BaseModel):
+class FileResponseBody(BaseModel):
     translatedFileUrl: str
 
 
@@ -80,7 +80,7 @@ class Error(BaseModel):
     error: str
 
 
-class Page(BaseModel):
+class FrontendSettings(BaseModel):
     charLimit: int
     frontendTimeout: int
     apiKeys: bool
@@ -96,7 +96,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def body(model: type[BaseModel], *kinds: str) -> dict[str, Any]:
+def request_body(model: type[BaseModel], *kinds: str) -> dict[str, Any]:
     """For the description of the interface: the same fields, in any of these forms."""
     schema = model.model_json_schema()
     return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}

@@ -11,10 +11,10 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headway.serve.crowd import PROBES, Crowd, client_of
+from headway.serve.crowd import PROBES, ClientCounts, client_of
 from headway.serve.hosts import Hosts
-from headway.serve.keys import Keys, in_header
-from headway.serve.problems import Problem, rendered
+from headway.serve.keys import Keys, key_in_header
+from headway.serve.problems import Problem, problem_response
 from headway.serve.settings import Limits
 
 OPEN = ("", "/", "/health", "/ready", "/languages", "/frontend/settings")  # need no key, if they are only read
@@ -34,12 +34,13 @@ def admit(request: Request, keys: Keys, shown: str | None) -> None:
 
 
 def hold_key(scope: Scope, key: str) -> None:
-    """Count the request for its key, until it is answered."""
+    """Count the request for its key, until it is answered, and note whose it is."""
+    scope["state"]["owner"] = key
     if key:
         scope["state"]["held"].enter_context(scope["state"]["crowd"].showing(key))
 
 
-def in_query(query: bytes) -> str | None:
+def key_in_query(query: bytes) -> str | None:
     try:
         return parse_qs(query.decode("latin-1"), max_num_fields=MOST_FIELDS).get("api_key", [None])[0]
     except ValueError:
@@ -49,7 +50,9 @@ def in_query(query: bytes) -> str | None:
 class Guard:
     """Around the whole application."""
 
-    def __init__(self, app: ASGIApp, keys: Keys, crowd: Crowd, hosts: Hosts, limits: Limits, prefix: str = "") -> None:
+    def __init__(
+        self, app: ASGIApp, keys: Keys, crowd: ClientCounts, hosts: Hosts, limits: Limits, prefix: str = ""
+    ) -> None:
         self.app, self.keys, self.crowd, self.hosts = app, keys, crowd, hosts
         self.limits, self.prefix = limits, prefix
         self.buffered = 0  # bytes of bodies that are here but not whole
@@ -65,13 +68,13 @@ class Guard:
                 scope["state"]["admitted"] = self.admitted(scope, path)
                 body = await self.body(receive, path)
             except Problem as problem:
-                answer = rendered(problem, path)
+                answer = problem_response(problem, path)
                 if problem.status in CLOSING:
                     answer.headers["Connection"] = "close"
                 await answer(scope, receive, send)
                 return
             if body is not None:
-                await self.attended(scope, body, receive, send)
+                await self.run_until_client_leaves(scope, body, receive, send)
 
     def check_form(self, scope: Scope) -> None:
         """The HTTP parser limits only headers that come in pieces, and believes one of two lengths."""
@@ -90,7 +93,7 @@ class Guard:
         is_read = scope["method"] in READING or path == "/languages"  # LibreTranslate's clients post to it
         if not self.keys.required or (is_read and (path in OPEN or path.startswith(OPEN_FOLDERS))):
             return True
-        shown = in_header(Headers(scope=scope).get("authorization")) or in_query(scope["query_string"])
+        shown = key_in_header(Headers(scope=scope).get("authorization")) or key_in_query(scope["query_string"])
         if shown is None and path in KEY_IN_BODY and scope["method"] == "POST":
             return False
         hold_key(scope, self.keys.check(shown))
@@ -101,7 +104,7 @@ class Guard:
     async def body(self, receive: Receive, path: str) -> bytes | None:
         """All of it; None if the client leaves. Problem if it is too large or too slow, or too much with all others."""
         limit = self.limits.file if path.startswith(FILE_ROUTES) else self.limits.body
-        parts = Parts(limit, self)
+        parts = BodyBuffer(limit, self)
         try:
             async with asyncio.timeout(self.limits.receive):
                 while (message := await receive())["type"] == "http.request":
@@ -116,7 +119,7 @@ class Guard:
 
     # ------------------------------------------------------------ client
 
-    async def attended(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+    async def run_until_client_leaves(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         """Run the application; stop it when its client leaves."""
         left = asyncio.Event()
         messages = [{"type": "http.request", "body": body, "more_body": False}]
@@ -152,7 +155,7 @@ async def call(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None
     await app(scope, receive, send)
 
 
-class Parts:
+class BodyBuffer:
     """A body on its way in."""
 
     def __init__(self, limit: int, guard: Guard) -> None:

@@ -47,13 +47,13 @@ class Keys:
             return ""
         if not shown:
             raise Problem(401, "an API key is needed")
-        digest = hashed(shown[:LONGEST_KEY])
+        digest = hash_key(shown[:LONGEST_KEY])
         if not sum(hmac.compare_digest(digest, known) for known in self.hashes):  # all, so that time tells nothing
             raise Problem(403, "the API key is not valid")
         return digest
 
 
-def hashed(key: str) -> str:
+def hash_key(key: str) -> str:
     """A key has 256 random bits, so a plain hash cannot be searched."""
     return sha256(key.encode("utf-8", "replace")).hexdigest()
 
@@ -65,11 +65,11 @@ def make_key(path: Path) -> str:
         disk_trouble(path, 100),
         os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="ascii") as file,
     ):
-        file.write(f"{hashed(key)}\n")
+        file.write(f"{hash_key(key)}\n")
     return key
 
 
-def in_header(authorization: str | None) -> str | None:
+def key_in_header(authorization: str | None) -> str | None:
     """The key of `Authorization: Bearer KEY` or `Authorization: DeepL-Auth-Key KEY`."""
     scheme, _, key = (authorization or "").partition(" ")
     return key.strip() or None if scheme.lower() in ("bearer", "deepl-auth-key") else None

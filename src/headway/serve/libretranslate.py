@@ -10,43 +10,45 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse
 
 from headway.serve.documents import FORMATS, suffix_of
-from headway.serve.fields import check_texts, checked, fields
+from headway.serve.fields import check_texts, fields, validate
 from headway.serve.forms import (
     FORM_KINDS,
     PROBLEMS,
-    Asked,
-    Detected,
-    Detecting,
-    FileAsked,
-    FileDone,
-    Offer,
-    Page,
-    Suggestion,
-    Translated,
-    body,
+    DetectedLanguage,
+    DetectRequest,
+    FileRequest,
+    FileResponseBody,
+    FrontendSettings,
+    LanguageResponse,
+    SuggestRequest,
+    TranslateRequest,
+    TranslateResponse,
+    request_body,
 )
 from headway.serve.guard import admit
-from headway.serve.language_routing import Found, Interpreter, note_all
+from headway.serve.language_routing import AUTO, LanguageRouter, RoutedTranslation, note_all
 from headway.serve.problems import Problem
-from headway.serve.reading import Opened
-from headway.serve.result_files import Shelf
+from headway.serve.reading import OpenedDocument
+from headway.serve.result_files import ResultFiles
 from headway.serve.service import Answer, Service
 from headway.serve.settings import Settings
-from headway.text.languages import name, shown
+from headway.text.languages import client_code, language_name
 
 TIMEOUT = 500  # milliseconds that a page waits after the last key was struck
 
 
 def router(service: Service, settings: Settings) -> APIRouter:
     routes = APIRouter(tags=["LibreTranslate"], responses=PROBLEMS)
-    interpreter, limits = Interpreter(service), settings.limits
+    interpreter, limits = LanguageRouter(service), settings.limits
     routes.include_router(files(service, interpreter))
     routes.include_router(about(service, interpreter))
 
-    @routes.post("/translate", response_model_exclude_none=True, openapi_extra=body(Asked, *FORM_KINDS))
-    async def translate(request: Request) -> Translated:
+    @routes.post(
+        "/translate", response_model_exclude_none=True, openapi_extra=request_body(TranslateRequest, *FORM_KINDS)
+    )
+    async def translate(request: Request) -> TranslateResponse:
         """Translate a text or a list of texts; in HTML the tags stay."""
-        asked = checked(Asked, await fields(request))
+        asked = validate(TranslateRequest, await fields(request))
         admit(request, service.keys, asked.api_key)
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
         check_texts(texts, limits.text, limits.texts)
@@ -56,42 +58,47 @@ def router(service: Service, settings: Settings) -> APIRouter:
             documents = await service.readers.read(asked.format, texts)
             found = await interpreter.translate(documents, asked.source, asked.target, wanted)
             note_all(request, found, texts)
-            done = await written(service, documents, found, asked.alternatives)
+            done = await write_documents(service, documents, found, asked.alternatives)
         return answer(asked, done, found)
 
-    @routes.get("/detect", include_in_schema=False)
-    @routes.post("/detect", openapi_extra=body(Detecting, *FORM_KINDS))
-    async def detect(request: Request) -> list[Detected]:
+    @routes.post("/detect", openapi_extra=request_body(DetectRequest, *FORM_KINDS))
+    async def detect(request: Request) -> list[DetectedLanguage]:
         """The languages a text may be in, the likeliest first."""
-        asked = checked(Detecting, await fields(request))
+        asked = validate(DetectRequest, await fields(request))
         admit(request, service.keys, asked.api_key)
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
         check_texts(texts, limits.text, limits.texts)
         (guesses,) = await interpreter.detect(["\n".join(texts)])
-        return [Detected(confidence=guess.confidence, language=shown(guess.language)) for guess in guesses]
+        return [
+            DetectedLanguage(confidence=guess.confidence, language=client_code(guess.language)) for guess in guesses
+        ]
 
     return routes
 
 
-def about(service: Service, interpreter: Interpreter) -> APIRouter:
+def about(service: Service, interpreter: LanguageRouter) -> APIRouter:
     """What there is, for programs and pages that ask first."""
     routes, limits = APIRouter(), service.limits
 
     @routes.post("/languages", include_in_schema=False)
     @routes.get("/languages")
-    async def languages() -> list[Offer]:
+    async def languages() -> list[LanguageResponse]:
         """All languages, and into which others each is translated."""
         known = interpreter.languages
         return [
-            Offer(code=shown(code), name=name(code), targets=[shown(target) for target in known.targets(code)])
+            LanguageResponse(
+                code=client_code(code),
+                name=language_name(code),
+                targets=[client_code(target) for target in known.targets(code)],
+            )
             for code in known.all
         ]
 
     @routes.get("/frontend/settings")
-    async def frontend() -> Page:
+    async def frontend() -> FrontendSettings:
         """What a page needs to know of this server."""
         known = interpreter.languages.all
-        return Page(
+        return FrontendSettings(
             charLimit=limits.text,
             frontendTimeout=TIMEOUT,
             apiKeys=service.keys.required,
@@ -99,25 +106,27 @@ def about(service: Service, interpreter: Interpreter) -> APIRouter:
             suggestions=False,
             filesTranslation=bool(known),
             supportedFilesFormat=list(FORMATS),
-            language={side: described(known[place]) for side, place in (("source", 0), ("target", -1)) if known},
+            language={"source": {"code": AUTO, "name": "Auto Detect"}, "target": language_facts(known[-1])}
+            if known
+            else {},
         )
 
-    @routes.post("/suggest", openapi_extra=body(Suggestion, *FORM_KINDS))
+    @routes.post("/suggest", openapi_extra=request_body(SuggestRequest, *FORM_KINDS))
     async def suggest(request: Request) -> None:
         """Suggestions are not taken."""
-        admit(request, service.keys, checked(Suggestion, await fields(request)).api_key)
+        admit(request, service.keys, validate(SuggestRequest, await fields(request)).api_key)
         raise Problem(403, "Suggestions are disabled on this server.")
 
     return routes
 
 
-def files(service: Service, interpreter: Interpreter) -> APIRouter:
-    routes, shelf = APIRouter(), Shelf()
+def files(service: Service, interpreter: LanguageRouter) -> APIRouter:
+    routes, shelf = APIRouter(), ResultFiles()
 
-    @routes.post("/translate_file", openapi_extra=body(FileAsked, "multipart/form-data"))
-    async def translate_file(request: Request) -> FileDone:
+    @routes.post("/translate_file", openapi_extra=request_body(FileRequest, "multipart/form-data"))
+    async def translate_file(request: Request) -> FileResponseBody:
         """Translate a file; the answer says where to fetch it."""
-        asked = checked(FileAsked, await fields(request))
+        asked = validate(FileRequest, await fields(request))
         admit(request, service.keys, asked.api_key)
         suffix = suffix_of(asked.file.filename)
         document = await service.readers.read_file(suffix, asked.file.data)
@@ -125,7 +134,7 @@ def files(service: Service, interpreter: Interpreter) -> APIRouter:
         note_all(request, [found], document.texts)
         data = await service.readers.write_file(document, found.answers)
         title = f"{PurePath(asked.file.filename).stem}_{asked.target}{suffix}"
-        return FileDone(translatedFileUrl=address(request, shelf.put(data, title, suffix)))
+        return FileResponseBody(translatedFileUrl=download_address(request, shelf.put(data, title, suffix)))
 
     @routes.get("/download_file/{filename}", response_class=FileResponse)
     async def download_file(filename: str) -> FileResponse:
@@ -136,36 +145,44 @@ def files(service: Service, interpreter: Interpreter) -> APIRouter:
     return routes
 
 
-async def written(
-    service: Service, documents: Sequence[Opened], found: Sequence[Found], alternatives: int
+async def write_documents(
+    service: Service, documents: Sequence[OpenedDocument], found: Sequence[RoutedTranslation], alternatives: int
 ) -> list[list[str]]:
     """For each document its translation, then its alternatives: the k-th is made of the k-th of each text."""
     ways = [one.answers for one in found]
-    ways += [[nth(answer, number) for answer in one.answers] for number in range(alternatives) for one in found]
+    ways += [
+        [nth_alternative(answer, number) for answer in one.answers] for number in range(alternatives) for one in found
+    ]
     texts = await service.readers.write([*documents] * (1 + alternatives), ways)
     return [texts[number :: len(documents)] for number in range(len(documents))]
 
 
-def answer(asked: Asked, done: Sequence[Sequence[str]], found: Sequence[Found]) -> Translated:
+def answer(
+    asked: TranslateRequest, done: Sequence[Sequence[str]], found: Sequence[RoutedTranslation]
+) -> TranslateResponse:
     """One text gets one of everything; a list gets lists."""
     texts = [best for best, *_ in done]
-    sources = [Detected(confidence=one.source.confidence, language=shown(one.source.language)) for one in found]
+    sources = [
+        DetectedLanguage(confidence=one.source.confidence, language=client_code(one.source.language)) for one in found
+    ]
     others = [[text for text in dict.fromkeys(more) if text.strip() and text != best] for best, *more in done]
     wanted = others if asked.alternatives else None
     if isinstance(asked.q, str):
-        return Translated(translatedText=texts[0], detectedLanguage=sources[0], alternatives=wanted and wanted[0])
-    return Translated(translatedText=texts, detectedLanguage=sources, alternatives=wanted)
+        return TranslateResponse(
+            translatedText=texts[0], detectedLanguage=sources[0], alternatives=wanted and wanted[0]
+        )
+    return TranslateResponse(translatedText=texts, detectedLanguage=sources, alternatives=wanted)
 
 
-def nth(one: Answer, number: int) -> Answer:
+def nth_alternative(one: Answer, number: int) -> Answer:
     return one.alternatives[number] if number < len(one.alternatives) else one
 
 
-def described(code: str) -> dict[str, Any]:
-    return {"code": shown(code), "name": name(code)}
+def language_facts(code: str) -> dict[str, Any]:
+    return {"code": client_code(code), "name": language_name(code)}
 
 
-def address(request: Request, filename: str) -> str:
+def download_address(request: Request, filename: str) -> str:
     """As the client sees it: a proxy in front of us may speak TLS."""
     url = request.url_for("download_file", filename=filename)
     return str(url.replace(scheme="https") if request.headers.get("x-forwarded-proto") == "https" else url)

@@ -1,18 +1,19 @@
-"""HTML in, the same HTML out with its text translated. Markup is never rebuilt: it is kept as it was written."""
+"""Markup in, the same markup out with its text translated. Tags are kept as they were written, never rebuilt."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.serve.html_segments import passages
+from headway.serve.markup_segments import split_document
 from headway.serve.tagged_sentence import Sentence, Translated
+from headway.serve.tags import Dialect, Html
 
 
 class Markup:
     """A document: pieces that stay as they are, and sentences."""
 
-    def __init__(self, html: str) -> None:
-        self.pieces = list(passages(html))
+    def __init__(self, document: str, dialect: Dialect | None = None) -> None:
+        self.pieces = list(split_document(document, dialect or Html()))
         self.sentences = [piece for piece in self.pieces if isinstance(piece, Sentence)]
 
     @property

@@ -13,11 +13,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.serve.logs import Log, Sparse, place
-from headway.serve.problems import Problem, rendered
+from headway.serve.problems import Problem, problem_response
 from headway.serve.prometheus import Measures
 
 CLIENT_LEFT = 499
 REFUSALS = (401, 403, 429, 503)  # a flood of these is counted, and written only in part
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")  # others are logged as "other"
 POLICY = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
@@ -49,7 +50,7 @@ def note_texts(request: Request, texts: Sequence[str]) -> None:
     request.state.characters = sum(map(len, texts))
 
 
-class Records:
+class RequestLog:
     """The outermost layer. Nothing that goes wrong inside reaches a client or the log in its own words."""
 
     def __init__(self, app: ASGIApp, log: Log, measures: Measures, log_text: bool = False, prefix: str = "") -> None:
@@ -90,7 +91,7 @@ class Records:
         self.measures.requests.labels(route, status).inc()
         self.measures.seconds.labels(route).observe(seconds)
         told = {name: state[name] for name in (*TOLD, *(["text"] if self.log_text else [])) if name in state}
-        method = scope["method"] if scope["method"] in ("GET", "POST", "HEAD", "OPTIONS") else "other"
+        method = scope["method"] if scope["method"] in METHODS else "other"
         self.refusals.settle()
         (self.refusals if status in REFUSALS else self.log).write(
             "info",
@@ -104,4 +105,4 @@ class Records:
 
 
 def unexpected(path: str) -> Response:
-    return rendered(Problem(500, "a fault of the server; it has been noted"), path)
+    return problem_response(Problem(500, "a fault of the server; it has been noted"), path)

@@ -27,7 +27,7 @@ class StoppedError(Exception):
     """Nobody waits for this any more."""
 
 
-class Desk:
+class ModelHandlers:
     """All models of a server, opened. One message at a time."""
 
     def __init__(self, folders: dict[str, Path], options: Message, say: Callable[[Message], None]) -> None:
@@ -85,7 +85,7 @@ class Desk:
         """`texts`, each with the same `manner`."""
         manner = dict(message["manner"])
         glossary = Glossary(tuple((source, target) for source, target in manner.pop("glossary", [])))
-        return [told(one) for one in translator.translate(message["texts"], glossary=glossary, **manner)]
+        return [translation_message(one) for one in translator.translate(message["texts"], glossary=glossary, **manner)]
 
     def stream(self, translator: Translator, message: Message) -> list[Message]:
         """One text, greedily; tells what is written after every token."""
@@ -93,11 +93,11 @@ class Desk:
         parts, gaps = translator.cut(message["texts"][0], how)
         done = ""
         for part, gap in zip(parts, gaps, strict=True):
-            watch = Watch(self, translator, message["id"], done, self.stopped)
-            done += self.written(translator, part, how, watch) + gap
+            reporter = ProgressReporter(self, translator, message["id"], done, self.stopped)
+            done += self.written(translator, part, how, reporter) + gap
         return [{"text": done}]
 
-    def written(self, translator: Translator, part: Part, how: DecodingOptions, watch: Watch) -> str:
+    def written(self, translator: Translator, part: Part, how: DecodingOptions, watch: ProgressReporter) -> str:
         try:
             logits_processors = (*translator.logits_processors([part], how), watch)
             search = how.search(translator.limits(how))
@@ -120,10 +120,10 @@ class Desk:
         return [trace(model, TraceRequest(**told | lists | changes), self.check)]
 
 
-class Watch:
+class ProgressReporter:
     """A logits processor that changes nothing: at every step it sees what is written so far."""
 
-    def __init__(self, desk: Desk, translator: Translator, number: int, before: str, stopped: Stopped) -> None:
+    def __init__(self, desk: ModelHandlers, translator: Translator, number: int, before: str, stopped: Stopped) -> None:
         self.desk, self.number, self.before, self.stopped = desk, number, before, stopped
         self.decode = translator.tokenizers.target.decode
         self.shown = before
@@ -138,7 +138,7 @@ class Watch:
         return scores
 
 
-def told(one: Translation) -> Message:
+def translation_message(one: Translation) -> Message:
     return {
         "text": one.text,
         "score": one.score,
@@ -146,5 +146,5 @@ def told(one: Translation) -> Message:
         "tokens": one.tokens,
         "token_scores": one.token_scores,
         "alignment": one.alignment,
-        "alternatives": [told(other) for other in one.alternatives],
+        "alternatives": [translation_message(other) for other in one.alternatives],
     }

@@ -9,12 +9,12 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from headway.serve.fields import check_texts, checked, fields
-from headway.serve.forms import FORM_KINDS, PageForm, body
+from headway.serve.fields import check_texts, fields, validate
+from headway.serve.forms import FORM_KINDS, PageForm, request_body
 from headway.serve.forms import PROBLEMS as JSON_PROBLEMS
 from headway.serve.guard import admit
 from headway.serve.problems import Problem
-from headway.serve.service import Service, whole
+from headway.serve.service import Service, replace_lone_surrogates
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {  # on the page; as JSON where the request does not come so far
     status: {**told, "content": {"text/html": {}}} for status, told in JSON_PROBLEMS.items()
@@ -26,26 +26,28 @@ def router(service: Service) -> APIRouter:
     routes = APIRouter(tags=["server"])
     page = (files("headway") / "serve" / "page" / "index.html").read_text(encoding="utf-8")
 
-    @routes.post("/", response_class=HTMLResponse, responses=PROBLEMS, openapi_extra=body(PageForm, *FORM_KINDS))
+    @routes.post(
+        "/", response_class=HTMLResponse, responses=PROBLEMS, openapi_extra=request_body(PageForm, *FORM_KINDS)
+    )
     async def translate(request: Request) -> HTMLResponse:
         """The page with a translation in it, for browsers without scripts."""
         text = ""
         try:
-            asked = checked(PageForm, await fields(request))
+            asked = validate(PageForm, await fields(request))
             text = asked.q
             admit(request, service.keys, asked.api_key)
             check_texts([text], service.limits.text, 1)
             answer, status, headers = await said(service, asked.model, text), 200, {}
         except Problem as problem:
             answer, status, headers = problem.detail, problem.status, problem.headers
-        return HTMLResponse(filled(page, whole(text), answer), status, headers)
+        return HTMLResponse(filled(page, replace_lone_surrogates(text), answer), status, headers)
 
     return routes
 
 
 async def said(service: Service, name: str, text: str) -> str:
     """The translation, or what else the model makes of a text."""
-    pair = service.way("", "", name)
+    pair = service.find_pair_of_any_task("", "", name)
     if not pair.target:
         return (await service.predict([text], service.model(pair.model)))[0].text
     return (await service.translate([text], pair))[0].text

@@ -12,13 +12,15 @@ LONGEST = 2000  # characters that go through a model as one text; longer lines a
 _CUT = re.compile(rf"(\S.{{0,{LONGEST - 1}}}(?=\s|\Z)|\S.{{0,{LONGEST - 1}}})(\s*)", re.DOTALL)
 
 
-class Prose:
+class PlainText:
     """A text: pieces that stay as they are, and those to translate."""
 
     aligned = False  # its words may go where they like
 
-    def __init__(self, text: str) -> None:
-        self.pieces = [piece for line in text.splitlines(keepends=True) for piece in pieces_of(line)]
+    def __init__(self, text: str, lines: bool = True) -> None:
+        """With `lines`, every line is a text of its own; without, the end of a line is a space."""
+        found = text.splitlines(keepends=True) if lines else [join_lines(text)]
+        self.pieces = [piece for line in found for piece in split_line(line)]
 
     @property
     def texts(self) -> list[str]:
@@ -29,7 +31,14 @@ class Prose:
         return "".join(next(done).text if is_text else piece for piece, is_text in self.pieces)
 
 
-def pieces_of(line: str) -> Iterator[tuple[str, bool]]:
+def join_lines(text: str) -> str:
+    """The text with a space for each end of a line inside it."""
+    inside = text.strip()
+    start = text.index(inside)
+    return text[:start] + re.sub(r"\s*[\r\n]\s*", " ", inside) + text[start + len(inside) :]
+
+
+def split_line(line: str) -> Iterator[tuple[str, bool]]:
     """The line in pieces, and for each: is it to be translated?"""
     words = line.strip()
     start = line.index(words)

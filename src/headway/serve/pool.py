@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from headway.errors import HeadwayError
-from headway.serve.batching import Batch, Waiting
+from headway.serve.batching import Queue, TextBatch
 from headway.serve.channel import Message
 from headway.serve.logs import Log
 from headway.serve.problems import Problem
@@ -25,7 +25,7 @@ Start = Callable[[], Awaitable[Worker]]
 class Pool:
     """`workers` processes at work and `spares` that are loaded already and wait for one to fail."""
 
-    def __init__(self, start: Start, waiting: Waiting, workers: int, spares: int, log: Log, measures: Measures) -> None:
+    def __init__(self, start: Start, waiting: Queue, workers: int, spares: int, log: Log, measures: Measures) -> None:
         self.start, self.waiting, self.log, self.measures = start, waiting, log, measures
         self.workers, self.spares = workers, spares
         self.coming: deque[asyncio.Task[Worker]] = deque()  # loading, or loaded and waiting
@@ -46,14 +46,14 @@ class Pool:
         except Died as died:
             raise HeadwayError(f"the model process ended before it was ready: {died}") from None
         self.facts, self.since = first.facts, time.monotonic()
-        self.coming.append(asyncio.create_task(just(first)))
-        self.coming += [asyncio.create_task(self.started()) for _ in range(self.workers - 1 + self.spares)]
+        self.coming.append(asyncio.create_task(return_worker(first)))
+        self.coming += [asyncio.create_task(self.start_worker()) for _ in range(self.workers - 1 + self.spares)]
         self.tending = [asyncio.create_task(self.tend()) for _ in range(self.workers)]
         return first.facts
 
     async def ensure(self) -> None:
         """Open it, when it is first needed. Several may ask for that at once."""
-        if self.opening is None or self.opening.done() and failed(self.opening):
+        if self.opening is None or self.opening.done() and has_failed(self.opening):
             self.opening = asyncio.create_task(self.open())
         await asyncio.shield(self.opening)
 
@@ -83,7 +83,7 @@ class Pool:
 
     # ------------------------------------------------------------ processes
 
-    async def started(self) -> Worker:
+    async def start_worker(self) -> Worker:
         """A process, however often it takes; the reason of each failure is kept and logged."""
         while True:
             try:
@@ -103,7 +103,7 @@ class Pool:
             if not worker.gone.done():
                 return worker
             await worker.end()
-        return await self.started()
+        return await self.start_worker()
 
     async def tend(self) -> None:
         """Keep one process at work; when it dies, the next one, and a new spare."""
@@ -114,11 +114,11 @@ class Pool:
                 self.adopt(worker)
                 while worker.facts == self.facts:
                     await self.turn(worker)
-                self.coming += [asyncio.create_task(self.started())] if self.spares else []
+                self.coming += [asyncio.create_task(self.start_worker())] if self.spares else []
             except Died:
                 self.measures.restarts.inc()
                 self.log.write("warning", event="a model process died; another takes its place")
-                self.coming += [asyncio.create_task(self.started())] if self.spares else []
+                self.coming += [asyncio.create_task(self.start_worker())] if self.spares else []
             finally:
                 self.alive -= 1
                 self.since = time.monotonic()
@@ -138,7 +138,7 @@ class Pool:
             spare.cancel()
             self.ending.append(asyncio.create_task(discard(spare)))
         self.ending = [task for task in self.ending if not task.done()]
-        self.coming = deque(asyncio.create_task(self.started()) for _ in range(self.spares))
+        self.coming = deque(asyncio.create_task(self.start_worker()) for _ in range(self.spares))
 
     # ------------------------------------------------------------ batches
 
@@ -156,13 +156,13 @@ class Pool:
             return
         begun = time.monotonic()
         try:
-            answer = await self.asked(worker, batch)
+            answer = await self.ask(worker, batch)
         except Died:
             self.waiting.died(batch)
             raise
         self.settle(batch, answer, time.monotonic() - begun)
 
-    async def asked(self, worker: Worker, batch: Batch) -> Message:
+    async def ask(self, worker: Worker, batch: TextBatch) -> Message:
         """A batch that everybody has left is called off; a process that goes on regardless is ended."""
         self.number += 1
         number = self.number
@@ -182,7 +182,7 @@ class Pool:
             asking.cancel()
             left.cancel()
 
-    def settle(self, batch: Batch, answer: Message, seconds: float) -> None:
+    def settle(self, batch: TextBatch, answer: Message, seconds: float) -> None:
         if "found" in answer:
             self.measures.batches.observe(len(batch.entries))
             self.waiting.answer(batch, answer["found"], seconds)
@@ -199,9 +199,9 @@ async def discard(spare: asyncio.Task[Worker]) -> None:
         await found.end()
 
 
-def failed(task: asyncio.Task[list[Message]]) -> bool:
+def has_failed(task: asyncio.Task[list[Message]]) -> bool:
     return task.cancelled() or task.exception() is not None
 
 
-async def just(worker: Worker) -> Worker:
+async def return_worker(worker: Worker) -> Worker:
     return worker

@@ -38,13 +38,13 @@ class ProblemDocument(JSONResponse):
     media_type = "application/problem+json"
 
 
-def rendered(problem: Problem, path: str) -> Response:
-    """In the words of the interface that was called: /v1 is ours, /v2 is DeepL's, the rest is LibreTranslate's."""
+def problem_response(problem: Problem, path: str) -> Response:
+    """The answer in the form of the interface: /v1 is ours, /v2 and /v3 are DeepL's, the rest is LibreTranslate's."""
     if path.startswith("/v1/"):
         title = HTTPStatus(problem.status).phrase
         document = {"type": "about:blank", "title": title, "status": problem.status, "detail": problem.detail}
         return ProblemDocument(document, problem.status, problem.headers)
-    name = "message" if path.startswith("/v2/") else "error"
+    name = "message" if path.startswith(("/v2/", "/v3/")) else "error"
     return JSONResponse({name: problem.detail}, problem.status, problem.headers)
 
 
@@ -70,7 +70,7 @@ def too_deep(value: Any, left: int) -> bool:
     return left == 0 or any(too_deep(one, left - 1) for one in inner)
 
 
-def wrong_fields(errors: Sequence[Any]) -> Problem:
+def validation_problem(errors: Sequence[Any]) -> Problem:
     """From pydantic's list of errors: where and what is expected; nothing of what was given, no name of its own."""
     first = errors[0]
     names = [str(part) for part in first["loc"] if part != "body"]

@@ -21,6 +21,11 @@ class Node:
     end: int
     children: list[Node] = field(default_factory=list)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds no characters and no other element."""
+        return self.start == self.end and not self.children
+
 
 @dataclass(frozen=True)
 class Unit:

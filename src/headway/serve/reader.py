@@ -14,15 +14,22 @@ from headway.serve.channel import Message
 from headway.serve.detection import Detector
 from headway.serve.documents import Document, Written, open_document
 from headway.serve.markup import Markup
-from headway.serve.plain_text import Prose
+from headway.serve.plain_text import PlainText
 from headway.serve.problems import Problem
 from headway.serve.projection import Links
+from headway.serve.tags import Xml
 from headway.serve.worker import work
 
-TEXTS: dict[str, Callable[[str], Written]] = {"text": Prose, "html": Markup}  # all other kinds are of files
+TEXTS: dict[str, Callable[..., Written]] = {  # all other kinds are of files
+    "text": PlainText,
+    "html": Markup,
+    "xml": lambda source, outline=True, **tags: Markup(
+        source, Xml(outline=outline, **{rule: frozenset(names) for rule, names in tags.items()})
+    ),
+}
 
 
-class Said(NamedTuple):
+class TranslatedText(NamedTuple):
     """The translation of one text."""
 
     text: str
@@ -46,15 +53,18 @@ class Reader:
         except Problem as problem:
             return {"problem": [problem.status, problem.detail]}
 
-    def read(self, kind: str, sources: Sequence[str]) -> list[Message]:
+    def read(self, kind: str, sources: Sequence[str], options: Message) -> list[Message]:
         """For each source what there is to translate."""
-        found = [opened(kind, source) for source in sources]
+        found = [open_source(kind, source, options) for source in sources]
         return [{"texts": one.texts, "aligned": one.aligned} for one in found]
 
-    def write(self, kind: str, sources: Sequence[str], answers: Sequence[Sequence[Any]]) -> list[str]:
+    def write(self, kind: str, sources: Sequence[str], options: Message, answers: Sequence[Sequence[Any]]) -> list[str]:
         """Each source again, with a text and an alignment for each of its texts."""
         return [
-            written(opened(kind, source), [Said(*one) for one in mine])
+            render(
+                open_source(kind, source, options),
+                [TranslatedText(text, [(one, other) for one, other in links]) for text, links in mine],
+            )
             for source, mine in zip(sources, answers, strict=True)
         ]
 
@@ -67,11 +77,12 @@ class Reader:
         return [asdict(detector.source(text, among)) for text in texts]
 
 
-def opened(kind: str, source: str) -> Written | Document:
-    return TEXTS[kind](source) if kind in TEXTS else open_document(kind, b64decode(source))
+def open_source(kind: str, source: str, options: Message) -> Written | Document:
+    """The text or file; the options are those of its kind."""
+    return TEXTS[kind](source, **options) if kind in TEXTS else open_document(kind, b64decode(source))
 
 
-def written(document: Written | Document, answers: Sequence[Said]) -> str:
+def render(document: Written | Document, answers: Sequence[TranslatedText]) -> str:
     if isinstance(document, Document):
         return b64encode(document.packed(answers)).decode()
     return document.rendered(answers)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from headway.serve.batching import unheard
+from headway.serve.batching import ignore_event
 from headway.serve.channel import Message
 from headway.serve.detection import Guess
 from headway.serve.logs import Log
@@ -37,13 +37,14 @@ async def start_reading(log: Log) -> Worker:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedDocument:
     """A text or a file as the server knows it."""
 
-    kind: str  # text, html, or the ending of a file's name
+    kind: str  # text, html, xml, or the ending of a file's name
     source: str  # a file's bytes in Base64
     texts: list[str]  # what there is to translate
     aligned: bool  # whether its writer needs to know which word came from which
+    options: Message = field(default_factory=dict)  # how texts of this kind are read
 
 
 class Readers:
@@ -66,41 +67,46 @@ class Readers:
 
     # ------------------------------------------------------------ what they do
 
-    async def read(self, kind: str, sources: Sequence[str]) -> list[Opened]:
-        found = await self.done("read", kind=kind, sources=list(sources))
-        return [Opened(kind, source, **one) for source, one in zip(sources, found, strict=True)]
+    async def read(self, kind: str, sources: Sequence[str], **options: Any) -> list[OpenedDocument]:
+        """Each source as a document, read as the options of its kind say."""
+        found = await self.call("read", kind=kind, sources=list(sources), options=options)
+        return [
+            OpenedDocument(kind, source, **one, options=options) for source, one in zip(sources, found, strict=True)
+        ]
 
-    async def write(self, documents: Sequence[Opened], answers: Sequence[Sequence[Translated]]) -> list[str]:
-        """Documents of one kind, each with a translation for each of its texts."""
+    async def write(self, documents: Sequence[OpenedDocument], answers: Sequence[Sequence[Translated]]) -> list[str]:
+        """Documents of one kind and the same options, each with a translation for each of its texts."""
         said = [[[one.text, list(one.alignment)] for one in mine] for mine in answers]
-        sources = [document.source for document in documents]
-        return await self.done("write", kind=documents[0].kind, sources=sources, answers=said) if sources else []
+        if not documents:
+            return []
+        first, sources = documents[0], [document.source for document in documents]
+        return await self.call("write", kind=first.kind, sources=sources, options=first.options, answers=said)
 
-    async def read_file(self, suffix: str, data: bytes) -> Opened:
+    async def read_file(self, suffix: str, data: bytes) -> OpenedDocument:
         source = b64encode(data).decode()
         async with self.files:
-            (found,) = await self.done("read", FILE_SECONDS, kind=suffix, sources=[source])
-        return Opened(suffix, source, **found)
+            (found,) = await self.call("read", FILE_SECONDS, kind=suffix, sources=[source], options={})
+        return OpenedDocument(suffix, source, **found)
 
-    async def write_file(self, document: Opened, answers: Sequence[Translated]) -> bytes:
+    async def write_file(self, document: OpenedDocument, answers: Sequence[Translated]) -> bytes:
         said = [[one.text, list(one.alignment)] for one in answers]
-        given = {"kind": document.kind, "sources": [document.source], "answers": [said]}
+        given = {"kind": document.kind, "sources": [document.source], "options": {}, "answers": [said]}
         async with self.files:
-            (found,) = await self.done("write", FILE_SECONDS, **given)
+            (found,) = await self.call("write", FILE_SECONDS, **given)
         return b64decode(found)
 
     async def guesses(self, known: Sequence[str], texts: Sequence[str]) -> list[list[Guess]]:
         """The likeliest languages of each text."""
-        found = await self.done("guesses", known=known, texts=texts)
+        found = await self.call("guesses", known=known, texts=texts)
         return [[Guess(**guess) for guess in mine] for mine in found]
 
     async def source(self, known: Sequence[str], texts: Sequence[str], among: Sequence[str]) -> list[Guess]:
         """The likeliest of some languages, for each text."""
-        return [Guess(**one) for one in await self.done("source", known=known, texts=texts, among=among)]
+        return [Guess(**one) for one in await self.call("source", known=known, texts=texts, among=among)]
 
     # ------------------------------------------------------------ how
 
-    async def done(self, act: str, seconds: float | None = None, **given: Any) -> Any:
+    async def call(self, act: str, seconds: float | None = None, **given: Any) -> Any:
         """Before the deadline, if nothing else is said. Problem 429 if that is too late or too many wait."""
         seconds = self.limits.deadline if seconds is None else seconds
         if self.waiting >= MOST_WAITING:
@@ -108,7 +114,7 @@ class Readers:
         self.waiting += 1
         try:
             async with asyncio.timeout(seconds), self.turns:
-                return told(await self.asked({"act": act, "given": given}))
+                return result_of(await self.call_with_retries({"act": act, "given": given}))
         except TimeoutError:
             raise too_late(seconds) from None
         except Fault as fault:
@@ -117,19 +123,19 @@ class Readers:
         finally:
             self.waiting -= 1
 
-    async def asked(self, message: Message) -> Message:
+    async def call_with_retries(self, message: Message) -> Message:
         for _ in range(DEATHS):
             try:
-                return await self.tried(message)
+                return await self.call_once(message)
             except Died:
                 self.log.write("warning", event="a reading process died; another takes its place")
         raise Fault("processes die over it")
 
-    async def tried(self, message: Message) -> Message:
+    async def call_once(self, message: Message) -> Message:
         """By a process that is free or new. One that was interrupted is ended: it may go on for long."""
         worker = self.idle.pop() if self.idle else await self.start(self.log)
         try:
-            answer = await worker.ask({"id": next(self.serial), **message}, unheard)
+            answer = await worker.ask({"id": next(self.serial), **message}, ignore_event)
         except BaseException:
             await worker.end()
             raise
@@ -141,7 +147,7 @@ class Fault(Exception):
     """A reading process failed; where, for the log."""
 
 
-def told(answer: Message) -> Any:
+def result_of(answer: Message) -> Any:
     """What was done; Problem if the request was wrong."""
     if "wrong" in answer:
         raise Problem(400, answer["wrong"])

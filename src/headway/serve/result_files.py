@@ -18,19 +18,19 @@ MOST_BYTES = 200_000_000  # of all files together; the oldest give way
 
 
 @dataclass(frozen=True)
-class Kept:
+class ResultFile:
     path: Path
     title: str  # the name it is saved under by whoever fetches it
     size: int
     until: float
 
 
-class Shelf:
+class ResultFiles:
     """A name in a request is looked up in a table; it never becomes part of a path."""
 
     def __init__(self, kept: float = KEPT, most: int = MOST_BYTES) -> None:
         self.kept, self.most = kept, most
-        self.files: dict[str, Kept] = {}  # the oldest first
+        self.files: dict[str, ResultFile] = {}  # the oldest first
 
     @cached_property
     def folder(self) -> Path:
@@ -48,7 +48,7 @@ class Shelf:
             self.write(path, data)
         except OSError:
             raise Problem(507, NO_ROOM, 60) from None
-        self.files[name] = Kept(path, safe_title(title), len(data), time.monotonic() + self.kept)
+        self.files[name] = ResultFile(path, safe_title(title), len(data), time.monotonic() + self.kept)
         return name
 
     def write(self, path: Path, data: bytes) -> None:
@@ -59,7 +59,7 @@ class Shelf:
             path.unlink(missing_ok=True)
             raise
 
-    def get(self, name: str) -> Kept:
+    def get(self, name: str) -> ResultFile:
         self.tidy(0)
         if name not in self.files:
             raise Problem(404, "there is no such file, or it is no longer kept")

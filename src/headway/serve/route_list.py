@@ -11,9 +11,9 @@ from headway.reports.html import page, table, tag
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 
-def listing(schema: dict[str, Any]) -> HTMLResponse:
+def list_routes(schema: dict[str, Any]) -> HTMLResponse:
     rows = [
-        (f"{method.upper()} {path}", *what(schema, act))
+        (f"{method.upper()} {path}", *describe_route(schema, act))
         for path, acts in schema["paths"].items()
         for method, act in acts.items()
     ]
@@ -22,7 +22,7 @@ def listing(schema: dict[str, Any]) -> HTMLResponse:
     return HTMLResponse(page("headway: interfaces", whole, routes), headers={"Content-Security-Policy": POLICY})
 
 
-def what(schema: dict[str, Any], act: dict[str, Any]) -> tuple[str, str]:
+def describe_route(schema: dict[str, Any], act: dict[str, Any]) -> tuple[str, str]:
     taken = [parameter["name"] for parameter in act.get("parameters", ())]
     for content in act.get("requestBody", {}).get("content", {}).values():
         taken += fields(schema, content["schema"])

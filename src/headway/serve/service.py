@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
 from headway.errors import HeadwayError
-from headway.serve.batching import Heard, Job, Kind, Waiting, unheard
+from headway.serve.batching import EventHandler, Job, Kind, Queue, ignore_event
 from headway.serve.channel import Message
-from headway.serve.crowd import Crowd
+from headway.serve.crowd import ClientCounts
 from headway.serve.keys import Keys
 from headway.serve.logs import Log
 from headway.serve.models import Offered, Pair, model_ids, offered
@@ -66,19 +66,20 @@ class Service:
         self.settings, self.limits = settings, settings.limits
         self.keys = Keys.read(settings.key_file) if settings.key_file else Keys()
         self.folders = model_ids(settings.folders)
-        self.crowd = Crowd(self.limits)
+        self.crowd = ClientCounts(self.limits)
         self.log, self.measures = log or Log(sys.stderr), Measures()
         self.measures.dropped.set_function(lambda: self.log.dropped)
-        self.waiting = Waiting(self.limits, settings.workers)
+        self.waiting = Queue(self.limits, settings.workers)
         self.measures.waiting.set_function(lambda: self.waiting.work)
         self.pool = Pool(start or self.start, self.waiting, settings.workers, settings.spares, self.log, self.measures)
         self.measures.processes.set_function(lambda: self.pool.alive)
         self.pool.adopted = self.describe
-        self.tracing = Waiting(replace(self.limits, deadline=self.limits.trace_deadline))
+        self.tracing = Queue(replace(self.limits, deadline=self.limits.trace_deadline))
         self.tracer = Pool(start or self.start_tracer, self.tracing, 1, 0, self.log, self.measures)
         self.readers = Readers(read, self.limits, self.log)
         self.models: dict[str, Offered] = {}  # by id
         self.pairs: list[Pair] = []  # of all models, in the order of the folders
+        self.background: set[asyncio.Task[None]] = set()  # work that goes on after its request
         self.draining = False
         self.serial = count(1)
 
@@ -100,6 +101,9 @@ class Service:
             await self.readers.open()
             yield self
         finally:
+            for task in self.background:
+                task.cancel()
+            await asyncio.gather(*self.background, return_exceptions=True)
             for each in (self.readers, self.tracer, self.pool):
                 await each.close()
 
@@ -122,7 +126,7 @@ class Service:
 
     # ------------------------------------------------------------ what is there
 
-    def pair(self, source: str = "", target: str = "", model: str = "") -> Pair:
+    def find_pair(self, source: str = "", target: str = "", model: str = "") -> Pair:
         """The direction that is asked for; what is left open is the first that fits. Problem 400 if no model has it."""
         for pair in self.pairs:
             if model in ("", pair.model) and source in ("", pair.source) and target in ("", pair.target):
@@ -138,10 +142,10 @@ class Service:
             raise Problem(400, "there is no such model; see /v1/models")
         return found
 
-    def way(self, source: str = "", target: str = "", model: str = "") -> Pair:
+    def find_pair_of_any_task(self, source: str = "", target: str = "", model: str = "") -> Pair:
         """Like `pair`, but also through a model that does not translate: it has no languages."""
         if source or target or (not model and self.pairs) or self.model(model).pairs:
-            return self.pair(source, target, model)
+            return self.find_pair(source, target, model)
         return Pair("", "", self.model(model).id)
 
     # ------------------------------------------------------------ what can be done
@@ -169,7 +173,11 @@ class Service:
         manner |= {"glossary": [list(row) for row in glossary]} if glossary else {}
         kind = Kind("translate", pair.model, json.dumps(manner), width)
         real = [place for place, text in enumerate(texts) if text.strip()]
-        found = await self.done(kind, [whole(texts[place]) for place in real], {"manner": manner}) if real else []
+        found = (
+            await self.run_job(kind, [replace_lone_surrogates(texts[place]) for place in real], {"manner": manner})
+            if real
+            else []
+        )
         self.measures.texts.labels(f"{pair.source}-{pair.target}").inc(len(texts))
         self.measures.characters.labels(f"{pair.source}-{pair.target}").inc(sum(map(len, texts)))
         answers = dict(zip(real, map(Answer.of, found), strict=True))
@@ -181,7 +189,7 @@ class Service:
         events: asyncio.Queue[Message] = asyncio.Queue()
         kind = Kind("stream", pair.model, serial=next(self.serial))
         more = {"manner": {"to": pair.to, "split": True}}
-        work = asyncio.create_task(self.done(kind, [whole(text)], more, events.put_nowait))
+        work = asyncio.create_task(self.run_job(kind, [replace_lone_surrogates(text)], more, events.put_nowait))
         work.add_done_callback(lambda _: events.put_nowait({}))
         try:
             while event := await events.get():
@@ -194,7 +202,7 @@ class Service:
         """What a model of any task makes of each text, in order."""
         self.check_texts(texts)
         kind = Kind("predict", model.id, weight=PREDICT_WEIGHT)
-        found = await self.done(kind, [whole(text) for text in texts], {})
+        found = await self.run_job(kind, [replace_lone_surrogates(text) for text in texts], {})
         self.measures.texts.labels(model.id).inc(len(texts))
         self.measures.characters.labels(model.id).inc(sum(map(len, texts)))
         return [Predicted(**one) for one in found]
@@ -208,7 +216,7 @@ class Service:
         more = {"request": {**request, "target": pair.to}}
         async with self.in_time(self.limits.trace_deadline):
             await self.tracer_at_work()
-            return (await self.done(kind, [whole(request["q"])], more, waiting=self.tracing))[0]
+            return (await self.run_job(kind, [replace_lone_surrogates(request["q"])], more, waiting=self.tracing))[0]
 
     async def tracer_at_work(self) -> None:
         """The process for traces is started by the first of them."""
@@ -217,6 +225,13 @@ class Service:
         except (Died, OSError, HeadwayError):
             self.log.write("error", event="the process for traces could not be started")
             raise Problem(503, "the process for traces cannot be started; come back later", 5) from None
+
+    def start_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start work that goes on after its request, until the server stops."""
+        task = asyncio.create_task(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+        return task
 
     @asynccontextmanager
     async def in_time(self, seconds: float | None = None) -> AsyncIterator[None]:
@@ -228,8 +243,13 @@ class Service:
         except TimeoutError:
             raise too_late(seconds) from None
 
-    async def done(
-        self, kind: Kind, texts: list[str], more: Message, heard: Heard = unheard, waiting: Waiting | None = None
+    async def run_job(
+        self,
+        kind: Kind,
+        texts: list[str],
+        more: Message,
+        heard: EventHandler = ignore_event,
+        waiting: Queue | None = None,
     ) -> list[Any]:
         """Through a queue, the usual one if no other is given, and a model process, before the deadline."""
         waiting = waiting or self.waiting
@@ -260,6 +280,6 @@ class Service:
             raise Problem(400, f"Invalid request: {name} must be from {low} to {high}")
 
 
-def whole(text: str) -> str:
+def replace_lone_surrogates(text: str) -> str:
     """Half a surrogate pair is no text."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -31,7 +31,7 @@ class Cue:
     def rendered(self, done: Iterator[Translated]) -> str:
         """Takes as many translations as it needs."""
         parts = [unescape(part.rendered([next(done) for _ in part.texts])) for part in self.parts]
-        lines = parts if self.is_dialogue else wrapped(parts[0], len(self.lines))
+        lines = parts if self.is_dialogue else wrap_words(parts[0], len(self.lines))
         return self.line_end.join(lines) + self.last
 
 
@@ -62,7 +62,7 @@ class Subtitles:
         return "".join(piece if isinstance(piece, str) else piece.rendered(done) for piece in self.pieces)
 
 
-def wrapped(text: str, count: int) -> list[str]:
+def wrap_words(text: str, count: int) -> list[str]:
     """On at most so many lines, about equally long."""
     words = deque(_WORD.findall(text))
     lines: list[str] = []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from typing import Protocol, runtime_checkable
 
 from headway.serve.projection import Links, Node, Placed, Projection
@@ -24,6 +24,7 @@ class Sentence:
     raw: str  # as it was written
     text: str  # what a reader sees, with its spaces
     nodes: list[Node]
+    escape: Callable[[str], str]  # gives a text as it is written between tags
 
     @property
     def plain(self) -> str:
@@ -33,20 +34,27 @@ class Sentence:
         """The translation with all tags, and nothing in it that could be taken for markup."""
         if translated.text == self.plain:
             return self.raw
-        before = self.text[: len(self.text) - len(self.text.lstrip())]
-        after = self.text[len(self.text.rstrip()) :]
-        placed = Projection(self.text, translated.text, translated.alignment).place(self.nodes)
-        return escaped(before) + render(translated.text, placed, 0, len(translated.text)) + escaped(after)
+        start, end = len(self.text) - len(self.text.lstrip()), len(self.text.rstrip())
+        leading = [node for node in self.nodes if node.is_empty and node.end < start]
+        trailing = [node for node in self.nodes if node.is_empty and node.start > end]
+        between = [node for node in self.nodes if node not in leading and node not in trailing]
+        placed = Projection(self.text, translated.text, translated.alignment).place(between)
+        inside = self._render(translated.text, placed, 0, len(translated.text))
+        return self._edge(0, start, leading) + inside + self._edge(end, len(self.text), trailing)
 
+    def _edge(self, start: int, end: int, nodes: list[Node]) -> str:
+        """The space before or behind all words, with the tags that stand in it."""
+        pieces = []
+        for node in nodes:
+            pieces += [self.escape(self.text[start : node.start]), node.opening, node.closing.strip()]
+            start = node.start
+        return "".join(pieces) + self.escape(self.text[start:end])
 
-def escaped(text: str) -> str:
-    return escape(text, quote=False).replace("\xa0", "&nbsp;")
-
-
-def render(text: str, placed: list[Placed], start: int, end: int) -> str:
-    pieces = []
-    for one in placed:
-        inside = render(text, one.children, one.start, one.end)
-        pieces += [escaped(text[start : one.start]), one.node.opening, inside, one.node.closing]
-        start = one.end
-    return "".join(pieces) + escaped(text[start:end])
+    def _render(self, text: str, placed: list[Placed], start: int, end: int) -> str:
+        """The characters from start to end with the tags placed among them."""
+        pieces = []
+        for one in placed:
+            inside = self._render(text, one.children, one.start, one.end)
+            pieces += [self.escape(text[start : one.start]), one.node.opening, inside, one.node.closing]
+            start = one.end
+        return "".join(pieces) + self.escape(text[start:end])

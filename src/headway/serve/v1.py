@@ -105,12 +105,12 @@ def router(service: Service) -> APIRouter:
     @routes.get("/models")
     async def models() -> list[dict[str, Any]]:
         """The models: what each was trained for, and the directions it translates in."""
-        return [described(service, name) for name in service.models]
+        return [describe_model(service, name) for name in service.models]
 
     @routes.post("/translate")
     async def translate(body: TranslateBody, request: Request) -> dict[str, Any]:
         """Translations of texts, with scores, alternatives and alignments as wished."""
-        pair = service.pair(body.source, body.target, body.model)
+        pair = service.find_pair(body.source, body.target, body.model)
         note(request, pair.source, pair.target, body.texts)
         if not all(1 <= len(row) <= 2 for row in body.glossary):
             raise Problem(400, "Invalid request: a row of the glossary has a term and its translation")
@@ -119,12 +119,12 @@ def router(service: Service) -> APIRouter:
             glossary=[(row[0], row[-1]) for row in body.glossary],
         )  # fmt: skip
         chosen = {"model": pair.model, "source": pair.source, "target": pair.target}
-        return {**chosen, "translations": [shown(answer, body) for answer in answers]}
+        return {**chosen, "translations": [answer_facts(answer, body) for answer in answers]}
 
     @routes.post("/stream", response_class=Events, responses={200: {"content": {Events.media_type: EVENT}}})
     async def stream(body: StreamBody, request: Request) -> Events:
         """A greedy translation as it is written: events `text` with all so far, then `done`, or `problem`."""
-        pair = service.pair(body.source, body.target, body.model)
+        pair = service.find_pair(body.source, body.target, body.model)
         note(request, pair.source, pair.target, [body.text])
         service.check_texts([body.text])
         return Events(events(service, body.text, pair))
@@ -148,7 +148,7 @@ def of_any_task(service: Service) -> APIRouter:
     @routes.post("/trace")
     async def trace(body: TraceBody, request: Request) -> dict[str, Any]:
         """All that can be seen of one text's way through a model of any task."""
-        pair = service.way(body.source, body.target, body.model)
+        pair = service.find_pair_of_any_task(body.source, body.target, body.model)
         note_model(request, pair.model, [body.q])
         return await service.trace(body.model_dump() | {"model": pair.model, "source": pair.source}, pair)
 
@@ -162,7 +162,7 @@ def of_any_task(service: Service) -> APIRouter:
     return routes
 
 
-def described(service: Service, name: str) -> dict[str, Any]:
+def describe_model(service: Service, name: str) -> dict[str, Any]:
     """Everything but where it lies."""
     model = service.models[name]
     pairs = [{"source": pair.source, "target": pair.target} for pair in model.pairs]
@@ -170,14 +170,14 @@ def described(service: Service, name: str) -> dict[str, Any]:
     return {**facts, "pairs": pairs}
 
 
-def shown(answer: Answer, body: TranslateBody) -> dict[str, Any]:
+def answer_facts(answer: Answer, body: TranslateBody) -> dict[str, Any]:
     found: dict[str, Any] = {"text": answer.text, "score": answer.score, "confidence": answer.confidence}
     if body.scores:
         found |= {"tokens": answer.tokens, "token_scores": answer.token_scores}
     if body.alignments:
         found["alignment"] = answer.alignment
     if body.n_best > 1 and answer.alternatives:
-        found["alternatives"] = [shown(other, body) for other in answer.alternatives]
+        found["alternatives"] = [answer_facts(other, body) for other in answer.alternatives]
     return found
 
 

@@ -21,7 +21,7 @@ Say = Callable[[Message], None]
 
 
 def main() -> None:
-    work(models)
+    work(open_models)
 
 
 def work(open_desk: Callable[[Message, Say], Any]) -> None:
@@ -36,15 +36,15 @@ def work(open_desk: Callable[[Message, Say], Any]) -> None:
         out.write(channel.frame(message))
         out.flush()
 
-    mail = Mail()
+    mail = Inbox()
     threading.Thread(target=mail.collect, daemon=True).start()
-    desk = opened(open_desk, mail.next(), say)
+    desk = open_handlers(open_desk, mail.next(), say)
     while True:
         message = mail.next()
-        say({"id": message["id"], **answered(desk, message, mail)})
+        say({"id": message["id"], **answer_message(desk, message, mail)})
 
 
-class Mail:
+class Inbox:
     """Messages that wait, read by a thread of its own so that a call to stop is heard during work."""
 
     def __init__(self) -> None:
@@ -63,15 +63,15 @@ class Mail:
         return self.waiting.get()
 
 
-def models(message: Message, say: Say) -> Any:
-    from headway.serve.model_handlers import Desk
+def open_models(message: Message, say: Say) -> Any:
+    from headway.serve.model_handlers import ModelHandlers
 
     if hasattr(os, "nice"):
         os.nice(message["options"].get("niceness", 0))
-    return Desk({name: Path(folder) for name, folder in message["models"].items()}, message["options"], say)
+    return ModelHandlers({name: Path(folder) for name, folder in message["models"].items()}, message["options"], say)
 
 
-def opened(open_desk: Callable[[Message, Say], Any], message: Message, say: Say) -> Any:
+def open_handlers(open_desk: Callable[[Message, Say], Any], message: Message, say: Say) -> Any:
     """What answers messages; the server is told what it should know of it, or why it cannot be opened."""
     try:
         desk = open_desk(message, say)
@@ -82,7 +82,7 @@ def opened(open_desk: Callable[[Message, Say], Any], message: Message, say: Say)
     return desk
 
 
-def answered(desk: Any, message: Message, mail: Mail) -> Message:
+def answer_message(desk: Any, message: Message, mail: Inbox) -> Message:
     """What was found; or what is wrong with the request; or, if it is our fault, where."""
     try:
         return {"found": desk.answer(message, lambda: mail.stopped == message["id"])}

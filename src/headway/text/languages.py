@@ -38,28 +38,35 @@ ALIASES = {
     "zh-sg": "zh",
     "zh-tw": "zt",
 }
+BASES = {"pb": "pt"}  # a region with a code of its own
 SHOWN = {"zh": "zh-Hans", "zt": "zh-Hant", "pb": "pt-BR"}  # as LibreTranslate's clients expect them
 
 
-def fold(code: str) -> str:
+def canonical_code(code: str) -> str:
     """One spelling for all: iw and he are the same, and so are PT_BR, pt-BR and pb."""
     plain = code.strip().lower().replace("_", "-")
     return ALIASES.get(plain, plain)
 
 
-def find(code: str, known: Iterable[str]) -> str | None:
+def without_region(code: str) -> str:
+    """The language without its region: en for en-GB, pt for pb."""
+    plain = canonical_code(code)
+    return BASES.get(plain, plain.split("-")[0])
+
+
+def find_language(code: str, known: Iterable[str]) -> str | None:
     """The known language that a client means; en-GB finds en, and en finds en-GB, when there is no better one."""
-    wanted = fold(code)
-    exact = {fold(language): language for language in known}
-    near = {language.split("-")[0]: original for language, original in exact.items()}
-    return exact.get(wanted) or near.get(wanted.split("-")[0])
+    wanted = canonical_code(code)
+    exact = {canonical_code(language): language for language in known}
+    near = {without_region(language): original for language, original in exact.items()}
+    return exact.get(wanted) or near.get(without_region(wanted))
 
 
-def shown(code: str) -> str:
-    return SHOWN.get(fold(code), code)
+def client_code(code: str) -> str:
+    return SHOWN.get(canonical_code(code), code)
 
 
-def name(code: str) -> str:
+def language_name(code: str) -> str:
     """In English; a code that nobody named stands for itself."""
-    plain = fold(code)
+    plain = canonical_code(code)
     return NAMES.get(plain) or NAMES.get(plain.split("-")[0]) or code

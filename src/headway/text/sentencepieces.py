@@ -19,6 +19,7 @@ from headway.text.unicode import SPACE_MARK, mend
 from headway.text.vocabulary import BOS, EOS, PAD, UNK
 
 _MARK_BYTES = [f"<0x{byte:02X}>" for byte in SPACE_MARK.encode()]
+_BRACKETED = re.compile("<.*>", re.DOTALL)  # special pieces, languages and empty rows: never given by a text
 _SEGMENTERS = {spm.UNIGRAM: Lattice, spm.BPE: Dropout}
 
 
@@ -37,6 +38,8 @@ class SentencePieces:
         named = ((re.fullmatch("<2(.+)>", self._pieces[i]), i) for i in silent)
         self.tags: dict[str, int] = {match[1]: i for match, i in named if match}
         self._silent = frozenset([*silent, PAD, BOS, EOS])
+        uncut = [i for i, unused in enumerate(self._processor.is_unused(ids)) if unused] + silent
+        self._uncut = {piece: i for i in uncut if not _BRACKETED.fullmatch(piece := self._pieces[i])}
         self._mark_bytes: list[int] = self._processor.piece_to_id(_MARK_BYTES)
 
     @classmethod
@@ -64,7 +67,10 @@ class SentencePieces:
     def encode(self, text: str) -> list[int]:
         """One text, in this thread: a list of one would cost a pool of threads."""
         text = text if text.isascii() else mend(text)
-        return self._encode_marked(text) if SPACE_MARK in text else self._processor.encode(text)
+        if SPACE_MARK in text:
+            return self._encode_marked(text)
+        ids: list[int] = self._processor.encode(text)
+        return self._name_unknown(text, ids) if self._uncut and UNK in ids else ids
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """All at once, with as many threads as there are cores."""
@@ -74,7 +80,17 @@ class SentencePieces:
         for row, text in enumerate(texts):
             if SPACE_MARK in text:
                 encoded[row] = self._encode_marked(text)
+            elif self._uncut and UNK in encoded[row]:
+                encoded[row] = self._name_unknown(text, encoded[row])
         return encoded
+
+    def _name_unknown(self, text: str, ids: list[int]) -> list[int]:
+        """The ids, where each unknown stretch whose letters are a piece that this model never cuts gets its id.
+
+        Marian cuts by one file and numbers by another, so the second may name what the first does not know.
+        """
+        stretches: list[str] = self._processor.encode(text, out_type=str)
+        return [self._uncut.get(name, UNK) if i == UNK else i for i, name in zip(ids, stretches, strict=True)]
 
     def _encode_marked(self, text: str) -> list[int]:
         """The library reads "▁" as a space, so it goes in as a stand-in and comes out as its bytes."""

@@ -42,7 +42,7 @@ from headway.tasks.translation.facts import server_facts
 from headway.tasks.translation.result import Translation, joined
 from headway.tasks.translation.task import Translation as Task
 from headway.text import protected_spans
-from headway.text.languages import find
+from headway.text.languages import find_language
 from headway.text.protected_spans import Span
 from headway.text.sentences import sentences
 from headway.text.tokenizer import Tokenizers
@@ -129,9 +129,7 @@ class Translator(Predictor):
         if not isinstance(run.model, EncoderDecoderDesign):
             raise UsageError(f"{loaded.folder}: a model of the kind {run.model.kind}, which cannot translate")
         tokenizers = Tokenizers.load(loaded.folder)
-        languages = dict(
-            zip(("source_language", "target_language"), languages_of(run.pairs, loaded.folder), strict=True)
-        )
+        source, target = languages_of(run.pairs, loaded.folder)
         model = filled(partial(run.model.build, len(tokenizers.source), len(tokenizers.target)), loaded.tensors)
         known = replace(run, data=replace(run.pairs, source_language=source, target_language=target))
         engine = choose(model.to(device), run.model, options.engine, options.precision)
@@ -307,7 +305,7 @@ class Translator(Predictor):
     def tag(self, to: str) -> list[int]:
         """The piece that asks for a language. A multilingual model must be asked for one."""
         tags = self.tokenizers.source.tags
-        if (known_as := find(to, tags) if to else None) is not None:
+        if (known_as := find_language(to, tags) if to else None) is not None:
             return [tags[known_as]]
         known = ", ".join(sorted(tags)) or "no tags: it knows one direction"
         if to:
