@@ -15,7 +15,7 @@ from headway import Translator
 from headway.data.glossary import Glossary
 from headway.errors import UsageError
 from headway.text.sentences import sentences
-from models import TEXT, random_folder
+from model_folders import TEXT, random_folder
 
 SPECIAL = ("<s>", "</s>", "<pad>", "<2de>", "<unk>")
 

@@ -29,7 +29,7 @@ from headway.exchange.exports import export_model
 from headway.serve.models import model_ids
 from headway.tasks.run import Run
 from headway.tasks.translation.task import share_of
-from models import TEXT, random_folder
+from model_folders import TEXT, random_folder
 from serving import DeskWorker, ask, local
 
 ROOT = Path(__file__).parent.parent

@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 
 from headway.tasks.translation.translator import Translator
-from models import random_folder
+from model_folders import random_folder
 from serving import DeskWorker, local
 
 TEXT = "a dog runs through the snow"

@@ -27,7 +27,7 @@ from headway.storage.checked_weights import check_tensors
 from headway.storage.folder import read_model, write_model
 from headway.storage.lock import Lock
 from headway.storage.publication import newest
-from models import snapshot
+from model_folders import snapshot
 
 
 def publish(folder: Path, value: float, tokenizer: str = "joint.model") -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from exchanged import SMALL, publish, trained
+from exchange_models import SMALL, publish, trained
 from headway import Translator
 from headway.commands.describe import sizes_in
 from headway.commands.export import export

@@ -31,7 +31,7 @@ from headway.search.base import Search, Stepper, loops
 from headway.search.candidates import best_of_all, best_of_each
 from headway.search.loop import flat, forbid, log_probabilities
 from headway.text.vocabulary import BOS, EOS, PAD, UNK
-from steppers import DESIGN, Oracle, exhaustive, next_scores, sources, tell, tiny_model
+from small_steppers import DESIGN, Oracle, exhaustive, next_scores, sources, tell, tiny_model
 
 SHORT = Limits(ratio=0.0, extra=6)
 

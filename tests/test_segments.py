@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disks import largest_file
+from full_disk import largest_file
 from headway.data.batches import BatchSettings
 from headway.data.documents import Amounts, Reading, Unit
 from headway.data.order import Cursor

@@ -23,7 +23,7 @@ import pytest
 from headway import cli
 from headway.serve.server import listening, server_of
 from headway.serve.settings import Limits, Settings
-from models import TEXT, random_folder
+from model_folders import TEXT, random_folder
 from serving import PATIENCE, Running, local, running
 
 OPTIONS = ("--engine", "torch", "--device", "cpu", "--deadline", "50")

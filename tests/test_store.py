@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from disks import largest_file
+from full_disk import largest_file
 from headway.data import store as stores
 from headway.data.corpus import Pair
 from headway.errors import DiskError, UsageError

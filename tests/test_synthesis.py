@@ -23,7 +23,7 @@ from headway.tasks.run import Run
 from headway.tasks.translation.result import Translation
 from headway.tasks.translation.synthesis import FACTS, Decoding, Making, back_translate, distil
 from headway.tasks.translation.translator import Translator
-from models import TEXT, random_folder
+from model_folders import TEXT, random_folder
 
 LINES = [f"{TEXT[i % len(TEXT)]} {i}" if i % 7 else "" for i in range(53)]
 

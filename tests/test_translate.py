@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from disks import largest_file
+from full_disk import largest_file
 from headway import cli
 from headway.data.formats import sized_lines
 from headway.tasks.translation.file_translation import LONGEST_LINE
 from headway.tasks.translation.unfinished import record_of
-from models import TEXT, random_folder
+from model_folders import TEXT, random_folder
 
 LINES = 400
 

@@ -35,7 +35,7 @@ from headway.tasks.translation.task import Translation
 from headway.tasks.translation.translator import Translator
 from headway.text.tokenizer import Words
 from headway.text.trees import read_tree
-from steppers import Oracle, sources, tiny_model
+from small_steppers import Oracle, sources, tiny_model
 
 NAMES = dict(enumerate(("(NP", ")NP", "(VP", ")VP", "XX", ","), start=4))
 PAIRS, LEAVES = [(4, 5), (6, 7)], [8, 9]

@@ -28,7 +28,7 @@ from headway.tasks.tagging.tagger import Tagger
 from headway.tasks.trace import trace
 from headway.text.vocabulary import BOS, EOS
 from serving import DeskWorker, Local, ask, local
-from trades import TEXTS, toy_folders
+from toy_models import TEXTS, toy_folders
 
 
 class Opened(NamedTuple):

@@ -20,7 +20,7 @@ from urllib.request import HTTPSHandler, Request, build_opener
 
 import pytest
 
-from disks import largest_file
+from full_disk import largest_file
 from headway import cli, config
 from headway.data import http
 from headway.data.archives import ALWAYS_ALLOWED

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from graph_replay import Tape
 from headway.engines.cuda import captured_beam
 from headway.engines.cuda.beam_buffers import Extent, Trellis
 from headway.model.design import EncoderDecoderDesign
@@ -19,7 +20,6 @@ from headway.model.models import EncoderDecoder
 from headway.model.states import Fixed, Indexed
 from headway.search import Beam, Greedy, Limits
 from headway.text.vocabulary import BOS, EOS, PAD
-from taped import Tape
 
 DESIGN = EncoderDecoderDesign(width=32, heads=4, encoder_layers=2, decoder_layers=2, feed_forward=Relu(width=64))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import nursery
+import fork_server
 from headway import config
 from headway.errors import UsageError
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign, TextEncoderDesign
@@ -227,6 +227,6 @@ def test_an_error_about_a_hostile_name_is_harmless(tmp_path: Path) -> None:
     folder = published(tmp_path / "model")
     path = folder / "config.toml"
     path.write_text('"\\u001b]0;title\\u0007\\u009b31m" = 1\n' + path.read_text())
-    code, said = nursery.run(tmp_path, "translate", folder, "--device", "cpu", "--input", path)
+    code, said = fork_server.run(tmp_path, "translate", folder, "--device", "cpu", "--input", path)
     assert code == 2 and "unknown key" in said
     assert not set("\x1b\x07\x9b") & set(said)
