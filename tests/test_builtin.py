@@ -35,7 +35,7 @@ from serving import DeskWorker, ask, local
 ROOT = Path(__file__).parent.parent
 RECIPE = ROOT / "recipes" / "builtin"
 LARGEST = 16 << 20  # bytes of the whole folder
-NONE = "name a model folder: none comes with this package"
+NONE = "name a model folder: this package comes without a model"
 DIRECTIONS = [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en")]
 DATA = Data(corpora=tuple(Corpus(f"a.{a}", f"a.{b}", tag=b, source_language=a) for a, b in DIRECTIONS), longest=40)
 

@@ -383,13 +383,13 @@ def test_a_disk_that_is_nearly_full(shelf: Shelf, tmp_path: Path, monkeypatch: p
 
 
 def test_a_disk_that_is_full_is_named_and_what_was_unpacked_is_removed(shelf: Shelf, tmp_path: Path) -> None:
-    with largest_file(100_000), pytest.raises(DiskError, match=r"a\.zip\.part: .*bytes are needed\); make room"):
+    with largest_file(100_000), pytest.raises(DiskError, match=r"a\.zip\.part: .*bytes are needed\); free some space"):
         get(
             archive(shelf, zipped({"A.en": ENGLISH, "A.de": GERMAN, "x": random.Random(0).randbytes(200_000)})),
             tmp_path,
         )
     assert names(tmp_path) == {"a.zip.part", "a.zip.part.version"}  # the next try goes on with these
-    with largest_file(len(GERMAN) - 1), pytest.raises(DiskError, match=r"train\..*bytes are needed\); make room"):
+    with largest_file(len(GERMAN) - 1), pytest.raises(DiskError, match=r"train\..*bytes are needed\); free some space"):
         get(archive(shelf), tmp_path / "b")
     assert names(tmp_path / "b") == {"a.zip.part", "a.zip.part.version"}
 

@@ -179,7 +179,7 @@ def test_a_full_disk_is_reported_in_one_line(tmp_path: Path, most: int) -> None:
     with largest_file(most), pytest.raises(DiskError) as caught:
         build(tmp_path, make_pairs(10_000))
     said = str(caught.value)
-    assert said.startswith(f"cannot write {tmp_path}: ") and "bytes are needed); make room" in said
+    assert said.startswith(f"cannot write {tmp_path}: ") and "bytes are needed); free some space" in said
     assert "\n" not in said and not list(tmp_path.iterdir())
 
 

@@ -240,7 +240,7 @@ def test_sampled_back_translation_by_command(model: Path, tmp_path: Path, typed)
     [
         (("distill", "nowhere", "--source", "text", "--out", "made"), "nowhere is not a folder"),
         (("distill", "MODEL", "--source", "gone", "--out", "made"), "gone"),
-        (("distill", "MODEL", "--source", "text", "--out", "text"), "this is a file"),
+        (("distill", "MODEL", "--source", "text", "--out", "text"), "is a file"),
         (("distill", "MODEL", "--source", "text", "--out", "made", "--beam", 0), "beam is 0"),
         (("augment", "MODEL", "--target", "text", "--out", "made", "--tag", "b t"), "language tag 'b t'"),
         (("augment", "MODEL", "--out", "made"), "--target"),

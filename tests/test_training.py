@@ -358,7 +358,11 @@ def test_without_a_sound_checkpoint_nothing_is_replaced_unasked(tmp_path: Path, 
         corpora.train(tmp_path, longer)
     line = str(caught.value)
     assert "\n" not in line and str(out) in line
-    assert ("holds none" in line) if gone else ("step-00000006 is damaged: model.safetensors has other bytes" in line)
+    assert (
+        ("holds none" in line)
+        if gone
+        else ("step-00000006 is damaged: the checksum of model.safetensors is wrong" in line)
+    )
     assert corpora.fingerprint(out / "model.safetensors") == published
     assert sorted(path.name for path in (out / "state").iterdir()) == before
     restarted = Trainer(corpora.trainer(tmp_path, longer).run, out, torch.device("cpu"), Ranks(), restart=True)
@@ -480,11 +484,11 @@ def test_a_strange_folder_is_refused_and_untouched(tmp_path: Path, setting: Path
         for path in sorted(strange.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
     code, said = fork_server.run(tmp_path, "train", setting, "--out", setting)
-    assert code == 2 and "this is a file; name a folder" in said
+    assert code == 2 and "is a file; choose a folder" in said
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for out in (tmp_path / "link", tmp_path / "link" / "model"):
         code, said = fork_server.run(tmp_path, "train", setting, "--out", out)
-        assert code == 2 and f"{tmp_path / 'link'} is a link to {tmp_path / 'nowhere'}, which is no folder" in said
+        assert code == 2 and f"{tmp_path / 'link'} is a link to {tmp_path / 'nowhere'}, which is not a folder" in said
     assert not (tmp_path / "nowhere").exists()
 
 

@@ -266,7 +266,7 @@ def test_f1_of_outputs_that_are_no_trees() -> None:
     assert half == pytest.approx(200 * 3 / (3 + 6))
     longer = measure([meant[0], "(S XX XX XX )S"], meant, choose("brackets"))["brackets"].value
     assert longer == pytest.approx(200 * 3 / (4 + 6))
-    with pytest.raises(UsageError, match="no tree"):
+    with pytest.raises(UsageError, match="is not a tree"):
         measure(["(S XX )S"], ["(S XX )NP"], choose("brackets"))
 
 

@@ -1,4 +1,4 @@
-"""Versions of the packages that a model was made with, and packages that only some users need."""
+"""Versions of installed packages, and imports of optional packages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from headway.errors import UsageError
 
 
 def installed(package: str) -> str:
+    """Return the version of an installed package, or "unknown"."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -18,13 +19,14 @@ def installed(package: str) -> str:
 
 
 def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages on which results depend."""
     packages = ("headway", "torch", "sentencepiece", "sacrebleu", "safetensors")
     return {"python": platform.python_version(), **{name: installed(name) for name in packages}}
 
 
 def extra(module: str, name: str) -> ModuleType:
-    """The module, or one line that says how to get it."""
+    """Import an optional module; UsageError with the pip command of the extra `name` if it is missing."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise UsageError(f"{module} cannot be imported ({error}); pip install 'headway[{name}]'") from None
+        raise UsageError(f"{module} cannot be imported ({error}); run pip install 'headway[{name}]'") from None
