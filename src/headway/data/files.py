@@ -1,4 +1,4 @@
-"""Which files to learn from, where one file holds everything: tagging, classification, language modelling."""
+"""Training and validation files of tasks with one file: tagging, classification, language modelling."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from headway.errors import UsageError
 
 @dataclass(frozen=True)
 class Files:
-    """Files to learn from; what stands in them is the task's to say."""
+    """Settings of the training and validation files; their format depends on the task."""
 
     section: ClassVar[bool] = True
 
     kind: Literal["files"] = "files"
-    train: str | tuple[str, ...] = ""  # training file, or several (also packed: .gz, .xz, .zst)
-    dev: str | tuple[str, ...] = ""  # validation file; without it some examples are held out
-    dev_sentences: int = 1000  # examples held out when there is no validation file, at most 5 % of all
-    longest: int = 512  # pieces an example may have; the task says what happens to longer ones
-    invalid: Invalid = "error"  # at bytes that are not UTF-8: error, skip or replace
-    language: str = ""  # of the text, for the model's card
+    train: str | tuple[str, ...] = ""  # training file or files (also compressed: .gz, .xz, .zst)
+    dev: str | tuple[str, ...] = ""  # validation file or files; empty: some training examples are held out
+    dev_sentences: int = 1000  # examples held out if there is no validation file, at most 5 % of all
+    longest: int = 512  # most tokens of an example; the task decides about longer ones
+    invalid: Invalid = "error"  # what to do with bytes that are not UTF-8: error, skip or replace
+    language: str = ""  # language of the text, for the model card
 
     def __post_init__(self) -> None:
         if self.longest < 1 or self.dev_sentences < 0:
@@ -38,17 +38,17 @@ class Files:
         return paths
 
     def validation(self) -> tuple[Path, ...]:
-        """None means that examples are held out."""
+        """Return the validation files; if there are none, examples are held out."""
         return _paths(self.dev)
 
     def check(self) -> None:
-        """Look at every file before any work: it can be opened."""
+        """Raise UsageError if a file cannot be opened."""
         for path in (*self.training(), *self.validation()):
             open_regular(path).close()
 
     @property
     def content(self) -> str:
-        """A name for what the files hold: it changes with their bytes and with how they are read."""
+        """A hash of the bytes of the files and of how they are read."""
         key = hashlib.sha256(json.dumps(asdict(replace(self, train="", dev="", language=""))).encode())
         for paths in (self.training(), self.validation()):
             key.update(json.dumps(len(paths)).encode())
