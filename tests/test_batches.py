@@ -391,7 +391,7 @@ def test_a_limit_on_sentences(store: Store) -> None:
 def test_a_budget_below_the_longest_sentence_is_refused(store: Store) -> None:
     longest = max(store.facts.longest[0], store.facts.longest[1] + 1)
     first(Batches(store, BatchSettings(tokens=longest), seed=1), 1)
-    with pytest.raises(UsageError, match=f"cannot hold the longest sentence, {longest} pieces"):
+    with pytest.raises(UsageError, match=f"cannot hold the longest sentence of {longest} tokens"):
         Batches(store, BatchSettings(tokens=longest - 1), seed=1)
 
 

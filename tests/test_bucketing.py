@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headway.data import bucketing
 from headway.data import order as orders
-from headway.data.bucketing import Bounded, Exact, Lengths, Plan
+from headway.data.bucketing import Bounded, Exact, Lengths, Plan, Shape
 from headway.data.order import Cursor, Order, permute
 
 # ---------------------------------------------------------------- permutation

@@ -87,8 +87,8 @@ def test_pairs_left_out_are_counted_with_reason_and_place(tmp_path: Path) -> Non
     assert facts.dropped == {
         "source empty": 2,
         "target empty": 1,
-        "source longer than 3 pieces": 1,
-        "target longer than 3 pieces": 1,
+        "source longer than 3 tokens": 1,
+        "target longer than 3 tokens": 1,
     }
     assert facts.places["source empty"] == [[0, 2], [0, 7]]
     assert sum(facts.dropped.values()) + facts.examples == len(pairs)

@@ -223,8 +223,11 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Anna B-PER\nsees\n", "x.conll:2: 1 column, at least 2 are wanted: a word and its label"),
-        ("Anna N B-PER\nsees V\n", "x.conll:2: 2 columns, but 3 in the first line; mend it, or say where labels stand"),
+        ("Anna B-PER\nsees\n", "x.conll:2: 1 column, but 2 or more are needed: word and label"),
+        (
+            "Anna N B-PER\nsees V\n",
+            "x.conll:2: 2 columns, but 3 in the first line; correct it, or set task.label_column",
+        ),
         ("Anna B-PER\nsees V O\n", "x.conll:2: 3 columns, but 2 in the first line"),
         ("Anna\tB-PER\nsees\t\n", "x.conll:2: the label of 'sees' is empty"),
         ("\n\n", "x.conll:1: no sentence"),

@@ -61,7 +61,7 @@ class Rounds(Generic[B]):
                 yield own.window.batch(own.number, step[-1].after)
 
     def count(self, epoch: int) -> int:
-        """Return the number of batches of an epoch, all ranks together: estimated from the first if it has many windows."""
+        """Return the number of batches of an epoch over all ranks: exact for one window, else an estimate."""
         if self.order.windows_in(epoch) == 0:
             return 0
         window = self._window(Cursor(epoch))

@@ -62,7 +62,7 @@ Reader = Callable[[Path, Invalid, Names], Iterator[Row]]
 
 
 def lines(path: Path, invalid: Policy = "error", longest: int = LONGEST_LINE) -> Iterator[Line]:
-    """Yield the lines of a file, ended by line feeds only, as for `wc -l`; `invalid` is about bytes that are not UTF-8."""
+    """Yield the lines of a file, ended by line feeds only, as for `wc -l`; `invalid` is for text other than UTF-8."""
     with open_bytes(path) as stream:
         yield from lines_of(path, stream, invalid, longest)
 

@@ -120,8 +120,8 @@ class Width:
         self.first = self.first or count
         if count != self.first and min(self.layout.word, self.layout.label) < 0:
             raise UsageError(
-                f"{where}: {columns}, but {self.first} in the first line; correct it, or set task.label_column, counted "
-                "from the left"
+                f"{where}: {columns}, but {self.first} in the first line; correct it, or set task.label_column, "
+                "counted from the left"
             )
 
 
