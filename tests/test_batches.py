@@ -19,6 +19,7 @@ from headway import config
 from headway.data import order as orders
 from headway.data import store as stores
 from headway.data.batches import Batch, Batches, BatchSettings
+from headway.data.bucketing import Bounded, Shape
 from headway.data.corpus import Pair
 from headway.data.order import Cursor
 from headway.data.prefetch import Prefetch

@@ -111,7 +111,7 @@ def test_a_slip_that_a_second_one_hides_is_found(paths: tuple[Path, Path], first
     write(paths, TEXT.source, target)
     diagnosis = examine(*paths, quick=True)
     assert diagnosis.lines == (2000, 2000)
-    finding = find(diagnosis, "beside the translation of another line")
+    finding = find(diagnosis, "paired with the translation of another line")
     assert finding.severity == "fatal"
     assert abs(line_of(finding) - (first + 1)) <= 4
     assert abs(finding.count - (second - first)) <= 6
@@ -122,7 +122,7 @@ def test_a_conversation_is_no_slip(paths: tuple[Path, Path]) -> None:
     said = TEXT.source
     pairs = [(" | ".join(said[max(0, i - 2) : i]), said[i]) for i in range(1, len(said))]
     write(paths, *map(list, zip(*pairs, strict=True)))
-    assert find(examine(*paths), "beside the translation of another").severity == "fatal"
+    assert find(examine(*paths), "paired with the translation of another").severity == "fatal"
     told = examine(*paths, names=Names("", "", "en", "en"))
     finding = find(told, "more similar to another line")
     assert finding.severity == "warning" and finding.advice.startswith("normal if each line answers")
@@ -286,7 +286,7 @@ def test_every_kind_of_odd_line_is_counted(paths: tuple[Path, Path]) -> None:
         "lines blank on both sides": 31,
         "zero-width characters and soft hyphens": 41,
         "direction marks": 42,
-        "characters that other programs take for line ends": 43,
+        "characters that other programs treat as line ends": 43,
         "control characters": 44,
         "damaged characters": 45,
         "private-use characters": 46,
@@ -389,11 +389,11 @@ def test_duplicates_of_a_large_corpus_are_estimated(paths: tuple[Path, Path], mo
     """With room for few pairs, the share is found by a sample of the contents."""
     rows = list(range(2000)) + list(range(1000))
     write(paths, [TEXT.source[row] for row in rows], [TEXT.target[row] for row in rows])
-    exact = find(examine(*paths), "came before")
+    exact = find(examine(*paths), "duplicate pairs")
     assert exact.count == 1000
     monkeypatch.setattr(copies, "MOST_HELD", 400)
     monkeypatch.setattr("headway.data.checks.blocks.MOST_LINES", 256)
-    assert abs(find(examine(*paths), "came before (about").count - 1000) < 350
+    assert abs(find(examine(*paths), "duplicate pairs (about").count - 1000) < 350
     assert Duplicates().one_in == 1
 
 
@@ -407,7 +407,7 @@ def test_one_file_formats(tmp_path: Path) -> None:
     assert (examine(table).lines, titles(examine(table))) == ((2000, 2000), [])
     shifted = tmp_path / "shifted.tsv"
     shifted.write_text("".join(f"{a[0]}\t{b[1]}\n" for a, b in zip(rows[:-1], rows[1:], strict=True)))
-    assert "beside the translation of another line (100 %)" in examine(shifted).fatal[0].title
+    assert "paired with the translation of another line (100 %)" in examine(shifted).fatal[0].title
     objects = tmp_path / "train.jsonl"
     lines = [json.dumps({"translation": {"xx": a, "yy": b}}) for a, b in rows]
     objects.write_text("\n".join([*lines, "broken"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import SupportsFloat
@@ -20,7 +20,7 @@ FEWEST = 40  # fewest resamples for a 95 % interval, which excludes one in forty
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Generator[None]:
     """Set sacreBLEU's seed, which it reads from the environment, for the duration of the block."""
     if seed < 1:
         raise UsageError(f"seed {seed}: choose an integer of at least 1")

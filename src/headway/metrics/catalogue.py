@@ -16,8 +16,10 @@ from headway.metrics.own_metrics import ErrorRate, ExactMatch, Split
 from headway.metrics.sacrebleu_floats import PlainChrf, PlainTer
 
 # ISO 639-3 and other spellings of the languages that need a tokeniser of their own.
-ALIASES = {"zho": "zh", "chi": "zh", "cmn": "zh", "yue": "zh", "jpn": "ja", "kor": "ko"}
-ALIASES |= {"tha": "th", "lao": "lo", "khm": "km", "mya": "my", "bur": "my"}
+ALIASES = {
+    "zho": "zh", "chi": "zh", "cmn": "zh", "yue": "zh", "jpn": "ja", "kor": "ko",
+    "tha": "th", "lao": "lo", "khm": "km", "mya": "my", "bur": "my",
+}  # fmt: skip
 UNSPACED = ("zh", "ja", "th", "lo", "km", "my")  # written without spaces between words
 
 

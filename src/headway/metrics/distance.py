@@ -54,8 +54,8 @@ def _distances(
     right_lengths: Int[np.ndarray, " n"],
 ) -> Int[np.ndarray, " n"]:
     """Compute one row of the table per symbol of `left`. No cell depends on one to its right, so padding is safe."""
-    columns = np.arange(right.shape[1] + 1)
-    row = np.tile(columns, (len(right), 1))
+    columns: Int[np.ndarray, " c"] = np.arange(int(right.shape[1]) + 1)
+    row: Int[np.ndarray, "n c"] = np.tile(columns, (len(right), 1))
     result = right_lengths.copy()
     for i in range(left.shape[1]):
         above = np.empty_like(row)

@@ -21,10 +21,11 @@ class RatioSignature(Signature):
     """A signature with the unit that was counted and the version of headway."""
 
     def __init__(self, args: dict[str, Any]) -> None:
-        super().__init__(args)
+        super().__init__(args)  # pyright: ignore[reportUnknownMemberType] (sacreBLEU has no types)
         self._abbr |= {"unit": "u", "case": "c"}
         case = "lc" if args["lowercase"] else "mixed"
-        self.info |= {"case": case, "unit": args["unit"], "version": f"headway-{installed('headway')}"}
+        facts = {"case": case, "unit": args["unit"], "version": f"headway-{installed('headway')}"}
+        self.info |= facts  # pyright: ignore[reportUnknownMemberType]
 
 
 class Ratio(Metric):

@@ -28,7 +28,7 @@ class Score:
 class Scores(Mapping[str, Score]):
     """Scores by the name of the metric, in the order of the request."""
 
-    by_name: dict[str, Score] = field(default_factory=dict)
+    by_name: dict[str, Score] = field(default_factory=dict[str, Score])
 
     def __getitem__(self, name: str) -> Score:
         return self.by_name[name]

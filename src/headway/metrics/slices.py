@@ -27,7 +27,7 @@ def by_length(references: Sequence[str], language: str = "") -> list[Slice]:
     split = bleu_splitter(language)
     lengths = [len(split(reference)) for reference in references]
     starts, ends = (0, *(edge + 1 for edge in EDGES)), (*EDGES, None)
-    slices = []
+    slices: list[Slice] = []
     for start, end in zip(starts, ends, strict=True):
         rows = tuple(r for r, n in enumerate(lengths) if n >= start and (end is None or n <= end))
         name = f"{start} or more" if end is None else f"{start} – {end}"

@@ -42,7 +42,7 @@ class SpanCounts:
     """Counts of all spans, and of the spans of each kind."""
 
     all: Found
-    kinds: dict[str, Found] = field(default_factory=dict)
+    kinds: dict[str, Found] = field(default_factory=dict[str, Found])
 
 
 def count_spans(outputs: Labels, references: Labels, read: Callable[[Sequence[str]], list[Span]]) -> SpanCounts:

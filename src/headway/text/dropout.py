@@ -33,7 +33,8 @@ class Dropout:
         Each step makes one merge in every row, so all rows keep the same length. A row without a merge is finished.
         """
         out = np.full(letters.shape, -1, dtype=np.int32)
-        rows, pieces = np.arange(len(letters)), letters.astype(np.int32)
+        pieces = letters.astype(np.int32)
+        rows: Int[np.ndarray, "r"] = np.arange(len(letters))
         joined = self._merges.find(pieces[:, :-1], pieces[:, 1:])
         while pieces.shape[1] > 1:
             best, going = self._choose(joined, keys[rows])
@@ -58,14 +59,15 @@ class Dropout:
     ) -> tuple[Int[np.ndarray, "m x"], Int[np.ndarray, "m y"]]:
         """Replace two subwords of each row by their merge, and look up the two pairs that the merge now forms."""
         count, width = pieces.shape
-        row = np.arange(count)
+        row: Int[np.ndarray, "m"] = np.arange(int(count))
         merged = joined[row, best]
         pieces = pieces[np.arange(width) != best[:, None] + 1].reshape(count, width - 1)
         joined = joined[np.arange(width - 1) != best[:, None]].reshape(count, width - 2)
         pieces[row, best] = merged
         for left in (best - 1, best):
             inside = (left >= 0) & (left < width - 2)
-            at, left = row[inside], left[inside]
+            at: Int[np.ndarray, "i"] = row[inside]
+            left = left[inside]
             joined[at, left] = self._merges.find(pieces[at, left], pieces[at, left + 1])
         return pieces, joined
 

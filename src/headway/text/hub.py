@@ -96,11 +96,11 @@ def renumber_json(text: str, numbers: dict[int, int], specials: dict[str, int]) 
     `specials` (name -> id) are added as special tokens.
     """
     table = json.loads(text)
-    vocabulary = table["model"]["vocab"]
-    if not isinstance(vocabulary, dict):
+    if not isinstance(table["model"]["vocab"], dict):
         raise UsageError(
             f"tokenizer.json: its model has the type {table['model'].get('type')!r}; only BPE can be imported"
         )
+    vocabulary: dict[str, int] = table["model"]["vocab"]
     # Special tokens must be in the vocabulary too: the library gives new ids to those it does not find there.
     table["model"]["vocab"] = specials | {piece: numbers[i] for piece, i in vocabulary.items() if i in numbers}
     added = [one | {"id": numbers[one["id"]]} for one in table.get("added_tokens", ()) if one["id"] in numbers]

@@ -6,7 +6,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from headway.errors import UsageError
 from headway.subprocesses import python, surroundings
@@ -68,9 +68,10 @@ def examine(data: bytes) -> None:
     """Raise ValueError if a text or a token could grow without bounds, or if the library refuses the file."""
     from headway.text.hub import open_json
 
-    table = files.parse_json(data)
-    if not isinstance(table, dict):
+    parsed = files.parse_json(data)
+    if not isinstance(parsed, dict):
         raise ValueError("it is not a JSON object")
+    table = cast(dict[str, object], parsed)
     for name in ("normalizer", "decoder"):
         check_growth(name, table.get(name))
     longest = max((len(string) for string in strings(table)), default=0)
@@ -81,7 +82,7 @@ def examine(data: bytes) -> None:
         inner.decode(inner.encode(text, add_special_tokens=False).ids)
 
 
-def check_growth(name: str, part: Any) -> None:
+def check_growth(name: str, part: object) -> None:
     """Raise ValueError if a normaliser or decoder has too many steps or could make a text too long."""
     every = list(steps(part))
     grown = math.prod(map(growth, every))
@@ -92,37 +93,39 @@ def check_growth(name: str, part: Any) -> None:
         )
 
 
-def steps(part: Any) -> Iterator[dict[str, Any]]:
+def steps(part: object) -> Iterator[dict[str, Any]]:
     """Yield the steps of a normaliser or decoder in order, flattening nested sequences."""
     if not isinstance(part, dict):
         return
-    inner = part.get("normalizers", part.get("decoders"))
+    step = cast(dict[str, Any], part)
+    inner = step.get("normalizers", step.get("decoders"))
     if isinstance(inner, list):
-        for one in inner:
+        for one in cast(list[object], inner):
             yield from steps(one)
     else:
-        yield part
+        yield step
 
 
 def growth(step: dict[str, Any]) -> float:
     """Return the most characters that a step makes of one character. A pattern may match between any two characters."""
     pattern = step.get("pattern")
-    fixed = pattern.get("String", "") if isinstance(pattern, dict) else ""
+    fixed: str = cast(dict[str, Any], pattern).get("String", "") if isinstance(pattern, dict) else ""
     put = len(step.get("content") or "")
     return max(1.0, put / len(fixed) if fixed else 1 + put if pattern else 1, 1 + len(step.get("prepend") or ""))
 
 
-def strings(table: Any) -> Iterator[str]:
+def strings(table: object) -> Iterator[str]:
     """Yield all strings of a JSON value except sentencepiece's packed rules, which are long but harmless."""
     if isinstance(table, str):
         yield table
     elif isinstance(table, dict):
-        yield from table
-        for name, value in table.items():
+        named = cast(dict[str, object], table)
+        yield from named
+        for name, value in named.items():
             if name != "precompiled_charsmap":
                 yield from strings(value)
     elif isinstance(table, list):
-        for value in table:
+        for value in cast(list[object], table):
             yield from strings(value)
 
 

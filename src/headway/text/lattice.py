@@ -52,14 +52,15 @@ class Lattice:
         count, width, longest = pieces.shape
         paths = self._forward(scores)
         out = np.full((count, width), -1, dtype=np.int32)
-        rows, end = np.arange(count), np.full(count, width)
-        lengths = np.arange(1, longest + 1)
+        rows: Int[np.ndarray, "r"] = np.arange(int(count))
+        end: Int[np.ndarray, "r"] = np.full(int(count), int(width))
+        lengths: Int[np.ndarray, "l"] = np.arange(1, int(longest) + 1)
         for place in range(width - 1, -1, -1):
-            start = end[:, None] - lengths
+            start: Int[np.ndarray, "r l"] = end[:, None] - lengths
             inside = np.maximum(start, 0)
             weight = paths[rows[:, None], inside] + scores[rows[:, None], inside, lengths - 1]
             noise = _gumbel(draw(keys[rows], end, longest))
-            length = np.where(start >= 0, weight + noise, -np.inf).argmax(axis=1) + 1
+            length: Int[np.ndarray, "r"] = np.where(start >= 0, weight + noise, -np.inf).argmax(axis=1) + 1
             end = end - length
             out[rows, place] = pieces[rows, end, length - 1]
             rows, end = rows[end > 0], end[end > 0]
@@ -71,7 +72,7 @@ class Lattice:
         count, width, longest = scores.shape
         paths = np.zeros((count, width + 1))
         for end in range(1, width + 1):
-            lengths = np.arange(1, min(longest, end) + 1)
+            lengths: Int[np.ndarray, "l"] = np.arange(1, min(int(longest), end) + 1)
             paths[:, end] = np.logaddexp.reduce(paths[:, end - lengths] + scores[:, end - lengths, lengths - 1], axis=1)
         return paths
 

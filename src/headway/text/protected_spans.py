@@ -149,4 +149,4 @@ def pieces(span: Span, tokenizer: Tokenizer) -> list[int]:
     inside = tokenizer.encode(STRANGER + span.text)[len(stranger) :]
     ways = [inside, tokenizer.encode(span.text)] if span.within else [tokenizer.encode(span.text)]
     exact = (way for way in ways if min(way, default=EOS) > EOS and tokenizer.decode(way) == span.text)
-    return next(exact, [])
+    return next(exact, list[int]())

@@ -37,7 +37,7 @@ class Alphabet:
         self.ids = normal
         self.scores = np.array([piece.score for piece in pieces])
         spelled = [self._spell(i, piece, normal) for i, piece in enumerate(pieces)]
-        lengths = np.array([len(letters) for letters in spelled])
+        lengths = np.array([len(letters) for letters in spelled], dtype=np.int64)
         self.spelling = Ragged(np.array(list(chain.from_iterable(spelled))), offsets_of(lengths))
         self.composed = {i: letters for i, letters in enumerate(spelled) if len(letters) > 1}
 

@@ -56,7 +56,7 @@ _FIXED = {1: 8, 5: 4}  # bytes of a wire type with a fixed width
 
 def contents(model: bytes) -> Contents:
     """Return the algorithm and all pieces with scores and kinds, which the library does not expose completely."""
-    algorithm, pieces = UNIGRAM, []
+    algorithm, pieces = UNIGRAM, list[Piece]()
     for number, value, _ in fields(model):
         if number == _PIECES and isinstance(value, bytes):
             pieces.append(_piece(value))
@@ -114,7 +114,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 def varint(value: int) -> bytes:
     """Return a non-negative integer as a protocol buffer varint."""
-    out = []
+    out: list[int] = []
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
         value >>= 7

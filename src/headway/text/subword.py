@@ -69,7 +69,7 @@ class Subword:
         sample = take_sample(texts)
         if not sample.lines:
             raise UsageError("no text to learn subwords from: every line is empty; check the training files")
-        characters = len(set().union(*sample.lines))
+        characters = len(set[str]().union(*sample.lines))
         coverage = self.coverage or (1.0 if characters <= MANY_CHARACTERS else 0.9995)
         fixed = len(SPECIAL_PIECES) + len(tags) + len(self.pieces) + 256 * self.byte_fallback
         size = self.size or max(choose_size(sample.total, self.joint), fixed + characters + 64)

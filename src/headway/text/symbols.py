@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, SupportsInt
+from typing import NamedTuple, SupportsInt, cast
 
 from headway.errors import UsageError
 from headway.text import files
@@ -81,9 +81,10 @@ class SymbolTokenizer:
         files.write(folder / f"{stem}{self._spelling.suffix}", self._serialised)
 
 
-def _strings(table: Any, name: str) -> list[str] | None:
+def _strings(table: object, name: str) -> list[str] | None:
     """Return `table[name]` if it is a list of distinct strings, else None."""
-    found = table.get(name) if isinstance(table, dict) else None
-    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+    found = cast(dict[str, object], table).get(name) if isinstance(table, dict) else None
+    items = cast(list[object], found) if isinstance(found, list) else None
+    if items is None or not all(isinstance(item, str) for item in items) or len(set(items)) < len(items):
         return None
-    return found if len(set(found)) == len(found) else None
+    return cast(list[str], items)
