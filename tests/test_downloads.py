@@ -215,7 +215,7 @@ def test_a_cut_connection_is_taken_up_again(shelf: Shelf, tmp_path: Path) -> Non
 def test_the_next_command_goes_on_where_the_last_one_stopped(shelf: Shelf, tmp_path: Path) -> None:
     entry = plain(shelf, en=sha256(ENGLISH))
     shelf.cuts = [5000, 0, 0, 0]
-    with pytest.raises(UsageError, match="5,000 bytes are kept, the same command goes on"):
+    with pytest.raises(UsageError, match="5,000 bytes are kept; run the same command to resume"):
         get(entry, tmp_path)
     assert (tmp_path / "a.en.part").read_bytes() == ENGLISH[:5000]
     get(entry, tmp_path)
@@ -340,8 +340,8 @@ def test_the_first_download_is_believed_and_the_next_must_agree(shelf: Shelf, tm
     [
         (b"no archive at all", "damaged"),
         (zipped({"A.en": ENGLISH, "A.de": GERMAN})[:-4000], "damaged"),
-        (zipped({"A.en": ENGLISH, "B.de": GERMAN}), "no A.de in the archive"),
-        (zipped({"A.en": ENGLISH, "A.de": bytes(ALWAYS_ALLOWED + 1)}), "more than text can"),
+        (zipped({"A.en": ENGLISH, "B.de": GERMAN}), "the archive has no A.de"),
+        (zipped({"A.en": ENGLISH, "A.de": bytes(ALWAYS_ALLOWED + 1)}), "more than text does"),
     ],
     ids=["no-zip", "cut", "member", "bomb"],
 )
@@ -467,9 +467,9 @@ def test_the_list_is_sound(typed) -> None:  # noqa: ANN001
     [
         ({"base": "file:///etc/"}, "must begin with https://"),
         ({"name": "../evil"}, "lower-case letters"),
-        ({"downloads": [{"file": "a.zip", "texts": [{"name": "../x.en", "member": "m"}]}]}, "call it train"),
+        ({"downloads": [{"file": "a.zip", "texts": [{"name": "../x.en", "member": "m"}]}]}, "must be train"),
         ({"downloads": [{"file": "../../a", "texts": [{"name": "train.en"}]}]}, "a train text of both"),
-        ({"downloads": [{"file": "..", "texts": [{"name": "train.en"}]}]}, "its address below the base"),
+        ({"downloads": [{"file": "..", "texts": [{"name": "train.en"}]}]}, "its URL relative to the base"),
         ({"downloads": [{"file": "a.zip", "texts": [{"name": "train.en"}]}]}, "a zip archive has members"),
         ({"downloads": [{"file": "a", "sha256": "1", "texts": [{"name": "train.en"}]}]}, "64 digits"),
     ],
