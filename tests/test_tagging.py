@@ -223,7 +223,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Anna B-PER\nsees\n", "x.conll:2: 1 column, but 2 or more are needed: word and label"),
+        ("Anna B-PER\nsees\n", "x.conll:2: 1 column, but at least 2 are needed: word and label"),
         (
             "Anna N B-PER\nsees V\n",
             "x.conll:2: 2 columns, but 3 in the first line; correct it, or set task.label_column",
