@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import rooms
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from reference import cli_page, reference_page
@@ -122,7 +123,25 @@ def complete_index() -> None:
     path.write_text(kept + "\n".join([*lines, "<!-- end -->"]) + "\n", encoding="utf-8")
 
 
+ROOMS: dict[Path, Callable[[], str]] = {
+    ROOT / "README.md": rooms.tree,
+    ROOT / "CONTRIBUTING.md": rooms.tree,
+    DOCS / "architecture.md": rooms.table,
+}
+
+
+def complete_rooms() -> None:
+    """Write the rooms of the package between the two marks of each page that shows them."""
+    for path, write in ROOMS.items():
+        before, opening, rest = path.read_text(encoding="utf-8").partition("<!-- rooms: written by docs/build.py -->")
+        _, ending, after = rest.partition("<!-- end of rooms -->")
+        if not opening or not ending:
+            raise ValueError(f"{path} has no place for the rooms")
+        path.write_text(f"{before}{opening}\n\n{write()}\n\n{ending}{after}", encoding="utf-8")
+
+
 def main() -> int:
+    complete_rooms()
     for name, write in WRITTEN.items():
         (DOCS / name).write_text(write(), encoding="utf-8")
         print(f"wrote docs/{name}")

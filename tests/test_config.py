@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headway import recipes
 from headway.config import dump, field_comments, from_dict, load, override, schema, to_dict
 from headway.errors import UsageError
-from headway.model.design import EncoderDecoderDesign, LanguageModelDesign, Model, TextEncoderDesign
+from headway.model.design import EncoderDecoderDesign, LanguageModelDesign, ModelDesign, TextEncoderDesign
 from headway.model.feed_forward import FeedForward
 from headway.model.kernels import Fused, Linear, Linformer, Mixing, Softmax
 from headway.model.kernels.scores import Score
@@ -29,7 +29,7 @@ def members(family: Any) -> list[Any]:
 
 def designs() -> list[Any]:
     """Every recipe, and every member of every family inside a design."""
-    plain = [recipe() for recipe in recipes.ALL.values()] + members(Model)
+    plain = [recipe() for recipe in recipes.ALL.values()] + members(ModelDesign)
     unscaled = {Tener(): Fused(scaled=False)}
     places = [TextEncoderDesign(positions=one, attention=unscaled.get(one, Fused())) for one in members(Position)]
     mixings = [*members(Mixing), *(Softmax(score=one) for one in members(Score))]
@@ -40,10 +40,10 @@ def designs() -> list[Any]:
         *(TextEncoderDesign(feed_forward=one) for one in members(FeedForward)),
     ]
     odd = EncoderDecoderDesign(
-        reads=(0, 1, 2, 3, 4, 5),
+        attended_layers=(0, 1, 2, 3, 4, 5),
         encoder_attention=Linformer(),
         cross_attention=Linear(),
-        tie="none",
+        tie_embeddings="none",
         key_heads=2,
         head_width=48,
     )
@@ -63,9 +63,9 @@ def written(text: str | bytes, folder: Path) -> Path:
 def test_what_is_dumped_loads(design: Any, tmp_path: Path) -> None:
     path = written(dump(design), tmp_path)
     assert load(type(design), path) == design
-    assert load(Model, path) == design  # the kind alone tells which model it is
+    assert load(ModelDesign, path) == design  # the kind alone tells which model it is
     assert from_dict(type(design), to_dict(design)) == design
-    assert from_dict(Model, json.loads(json.dumps(to_dict(design)))) == design
+    assert from_dict(ModelDesign, json.loads(json.dumps(to_dict(design)))) == design
 
 
 @pytest.mark.parametrize("recipe", recipes.ALL)
@@ -80,7 +80,7 @@ def test_a_whole_run_loads(recipe: str, tmp_path: Path) -> None:
 
 def test_every_setting_is_explained() -> None:
     """The comment at the end of a field's line is the TOML's comment; one without is a mistake."""
-    for member in get_args(Model):
+    for member in get_args(ModelDesign):
         names = {field.name for field in fields(member)} - {"kind"}
         assert names - field_comments(member).keys() == set()
         lines = dump(member()).splitlines()
@@ -181,7 +181,10 @@ WRONG = {
         'positions = { kind = "rotary", base = "big" }',
         "positions.base is 'big': input should be a valid number",
     ),
-    "not one of the words": ('tie = "some"', "tie is 'some': input should be 'all', 'output' or 'none'"),
+    "not one of the words": (
+        'tie_embeddings = "some"',
+        "tie_embeddings is 'some': input should be 'all', 'output' or 'none'",
+    ),
     "width not divisible by heads": (
         "width = 100\nheads = 8",
         "width is 100 and heads is 8: width must be a multiple of heads, or set head_width",
@@ -214,7 +217,10 @@ WRONG = {
     "looking ahead": ('attention = { kind = "linformer" }', "linformer attention cannot hide the future"),
     "unscaled": ('positions = { kind = "tener" }', "tener positions need attention that leaves scores unscaled: set"),
     "odd head width": ('width = 24\npositions = { kind = "rotary" }', "head width is 3; rotary positions need an even"),
-    "layers to read": ("reads = [0, 9]", "reads is [0, 9]; it needs one encoder layer from 0 to 5 for each of 6"),
+    "layers to read": (
+        "attended_layers = [0, 9]",
+        "attended_layers is [0, 9]; it needs one encoder layer from 0 to 5 for each of 6",
+    ),
     "another model": ('kind = "language_model"', "kind is 'language_model'; choose one of encoder_decoder"),
     "invalid TOML": ("width = ", "not valid TOML: "),
     "endless TOML": ("width = " + "[" * 5000, "not valid TOML: "),
@@ -245,7 +251,7 @@ def test_what_is_wrong_is_one_line(name: str, tmp_path: Path) -> None:
 )
 def test_the_complaint_is_about_the_model_that_was_meant(text: str, line: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
-        load(Model, written(text, tmp_path))
+        load(ModelDesign, written(text, tmp_path))
     assert line in str(error.value)
 
 
@@ -308,14 +314,21 @@ def fits(value: Any, rule: dict[str, Any], whole: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("design", designs(), ids=lambda design: design.kind)
 def test_the_schema_accepts_what_loads(design: Any) -> None:
-    for kind in (type(design), Model):
+    for kind in (type(design), ModelDesign):
         whole = json.loads(json.dumps(schema(kind)))
         assert fits(to_dict(design), whole, whole)
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"width": "wide"}, {"widht": 3}, {"positions": {"kind": "rope"}}, {"bias": 1}, {"tie": 1}, {"norm": "layer"}],
+    [
+        {"width": "wide"},
+        {"widht": 3},
+        {"positions": {"kind": "rope"}},
+        {"bias": 1},
+        {"tie_embeddings": 1},
+        {"norm": "layer"},
+    ],
     ids=str,
 )
 def test_the_schema_refuses_what_does_not(wrong: dict[str, Any]) -> None:
@@ -327,7 +340,7 @@ def test_the_schema_refuses_what_does_not(wrong: dict[str, Any]) -> None:
 
 def test_the_schema_explains_and_closes_every_table() -> None:
     whole = schema(EncoderDecoderDesign)
-    assert whole["properties"]["width"]["description"] == "width of every vector between layers"
+    assert whole["properties"]["width"]["description"] == "width of the vectors between layers (d_model)"
     assert whole["$defs"]["Rotary"]["properties"]["base"]["description"]
     assert all(table["additionalProperties"] is False for table in (whole, *whole["$defs"].values()))
 

@@ -11,14 +11,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headway.model.blocks import Place
-from headway.model.design import Design, EncoderDecoderDesign, LanguageModelDesign, TextEncoderDesign, objection
+from headway.model.assembly import unsupported
+from headway.model.blocks import TokenInfo
+from headway.model.decoders import DecoderState
+from headway.model.decoders.transformer import TransformerState
+from headway.model.design import Design, EncoderDecoderDesign, LanguageModelDesign, TextEncoderDesign
 from headway.model.feed_forward import FeedForward
 from headway.model.kernels import Fused, Linear, Linformer, Mixing, Softmax
 from headway.model.kernels.linear import feature
 from headway.model.kernels.scores import Score
 from headway.model.mask import Mask
-from headway.model.models import EncoderDecoder, LanguageModel, Rows
+from headway.model.models import EncoderDecoder, LanguageModel
 from headway.model.norms import BatchNorm, Norm
 from headway.model.positions import NoPositions, Position, Rotary, Sinusoidal
 from headway.model.residuals import Residual
@@ -43,7 +46,7 @@ MIXINGS = list(dict.fromkeys([*members(Mixing), *SCORES, Fused(scaled=False)]))
 
 def pairs(causal: bool) -> list[tuple[Any, Any]]:
     every = product(members(Position), MIXINGS)
-    return [(position, mixing) for position, mixing in every if objection(position, mixing, SIZE, causal) is None]
+    return [(position, mixing) for position, mixing in every if unsupported(position, mixing, SIZE, causal) is None]
 
 
 def shapes() -> list[dict[str, Any]]:
@@ -117,7 +120,7 @@ def padded(rows: int, length: int) -> Tensor:
     return ids
 
 
-def steps(model: Any, rows: Rows, ids: Tensor) -> Tensor:
+def steps(model: Any, rows: DecoderState, ids: Tensor) -> Tensor:
     return torch.stack([model.step(column, rows) for column in ids.unbind(1)], dim=1)
 
 
@@ -173,6 +176,7 @@ def test_rows_may_stand_at_different_places(choice: dict[str, Any]) -> None:
     """A finished row is given to another sentence while its neighbour goes on."""
     model, ids, later = language_model(choice), words(2, 7), words(1, 4)
     rows = model.start(2, lambda: Fixed(12))
+    assert isinstance(rows, TransformerState)
     rows.pos = torch.zeros(2, 1, dtype=torch.long)
     first = steps(model, rows, ids[:, :3])
     rows.pos = torch.tensor([[3], [0]])
@@ -242,7 +246,7 @@ def relative(choices: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_moving_all_positions_changes_nothing(choice: dict[str, Any]) -> None:
     model, x = text_encoder(choice), torch.randn(2, 6, SIZE.width, dtype=torch.float64)
     pos = torch.arange(6)[None]
-    close(model.stack(x, Place(pos + 37, Mask())), model.stack(x, Place(pos, Mask())))
+    close(model.stack(x, TokenInfo(pos + 37, Mask())), model.stack(x, TokenInfo(pos, Mask())))
 
 
 @every(relative(CAUSAL))
@@ -250,7 +254,8 @@ def test_moving_all_positions_changes_nothing(choice: dict[str, Any]) -> None:
 def test_moving_all_positions_changes_nothing_for_a_language_model(choice: dict[str, Any]) -> None:
     model, x = language_model(choice), torch.randn(2, 6, SIZE.width, dtype=torch.float64)
     pos = torch.arange(6)[None]
-    close(model.stack(x, Place(pos + 37, Mask(causal=True))), model.stack(x, Place(pos, Mask(causal=True))))
+    states, infos = model.stack.empty_states(), [TokenInfo(at, Mask(causal=True)) for at in (pos + 37, pos)]
+    close(*(model.stack.run(x, info, [], states) for info in infos))
 
 
 @every(relative(CAUSAL))
@@ -449,7 +454,8 @@ def test_linear_attention_remembers_a_constant_amount() -> None:
     rows, held = model.start(1), []
     for _ in range(9):
         model.step(words(1, 1)[:, 0], rows)
-        state = rows.states[0].own
+        assert isinstance(rows, TransformerState)
+        state = rows.layers[0].own
         assert isinstance(state, Sums) and state.held is not None
         held.append(sum(sums.numel() for sums in state.held))
     assert set(held) == {SIZE.heads * SIZE.head_width * (SIZE.head_width + 1)}
@@ -463,7 +469,7 @@ def test_linear_attention_remembers_a_constant_amount() -> None:
 def test_a_pair_is_built_or_refused_with_its_reason(position: Any, mixing: Any) -> None:
     choice = {"positions": position, "attention": mixing}
     for kind, build, causal in ((TextEncoderDesign, text_encoder, False), (LanguageModelDesign, language_model, True)):
-        reason = objection(position, mixing, SIZE, causal)
+        reason = unsupported(position, mixing, SIZE, causal)
         if reason is None:
             assert torch.isfinite(build(choice)(words(1, 4))).all()
             continue
@@ -515,7 +521,7 @@ def test_grouped_heads_are_heads_that_share_keys() -> None:
 @pytest.mark.parametrize(("reads", "unread"), [("last", None), ("each", None), ((0, 0), 1), ((1, 0), None)], ids=str)
 @torch.no_grad()
 def test_decoder_layers_read_the_encoder_layers_they_are_told_to(reads: Any, unread: int | None) -> None:
-    model, source, target = translator({"reads": reads}), words(2, 5), words(2, 4)
+    model, source, target = translator({"attended_layers": reads}), words(2, 5), words(2, 4)
     for layer in range(2):
         before = model(source, target)
         model.encoder.layers[layer].get_parameter("feed_forward.up.weight").add_(1.0)

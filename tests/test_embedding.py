@@ -1,4 +1,4 @@
-"""Vectors of pieces, and of pieces with their neighbours."""
+"""Vectors of tokens, and of tokens with their right neighbours."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headway.model.embedding import Embedding, PairedEmbedding
+from headway.model.inputs import BigramEmbedding, TokenEmbedding
 from headway.text.vocabulary import PAD
 
 WORDS = 17
 
 
-def test_pairs_add_a_vector_of_each_piece_and_its_right_neighbour() -> None:
+def test_bigrams_add_a_vector_of_each_token_and_its_right_neighbour() -> None:
     """A table with a place for every pair holds what a dictionary would; padding more changes nothing."""
-    embedding = PairedEmbedding(WORDS, 8, scaled=True, places=1 << 20)
+    embedding = BigramEmbedding(WORDS, 8, scaled=True, buckets=1 << 20)
     ids = torch.randint(4, WORDS, (3, 9))
-    plain = Embedding(WORDS, 8, scaled=True)
+    plain = TokenEmbedding(WORDS, 8, scaled=True)
     plain.load_state_dict({"weight": embedding.weight})
-    assert torch.equal(embedding(ids), plain(ids))  # they begin at zero
+    assert torch.equal(embedding.embed(ids), plain.embed(ids))  # they begin at zero
     nn.init.normal_(embedding.pairs.weight)
-    added = embedding(ids) - plain(ids)
+    added = embedding.embed(ids) - plain.embed(ids)
     known: dict[tuple[int, int], Tensor] = {}
     for row, vectors in zip(ids.tolist(), added, strict=True):
         for pair, vector in zip(pairwise([*row, PAD]), vectors, strict=True):
             assert torch.allclose(known.setdefault(pair, vector), vector, atol=1e-5)
     assert len({tuple(vector.tolist()) for vector in known.values()}) == len(known)
     padded = F.pad(ids, (0, 4), value=PAD)
-    assert torch.equal(embedding(padded)[:, :9], embedding(ids))
+    assert torch.equal(embedding.embed(padded)[:, :9], embedding.embed(ids))

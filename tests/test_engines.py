@@ -24,7 +24,7 @@ from headway.engines import Engine, Unavailable, choose, spread, translate_all
 from headway.engines.ctranslate2.engine import CTranslate2Engine
 from headway.engines.native import build
 from headway.engines.native.engine import NativeEngine
-from headway.engines.native.weights import objection
+from headway.engines.native.weights import unsupported
 from headway.engines.pytorch import TorchEngine
 from headway.errors import UsageError
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
@@ -50,7 +50,8 @@ SEARCHES = [
 DESIGNS: dict[str, EncoderDecoderDesign] = {
     "paper": EncoderDecoderDesign(width=32, heads=2, encoder_layers=2, decoder_layers=2, output_bias=True),
     "odd sizes": EncoderDecoderDesign(
-        width=30, heads=3, feed_forward=Relu(width=70), encoder_layers=1, decoder_layers=3, tie="none", output_bias=True
+        width=30, heads=3, feed_forward=Relu(width=70), encoder_layers=1, decoder_layers=3, tie_embeddings="none",
+        output_bias=True,
     ),
     "modern": EncoderDecoderDesign(
         width=48, heads=6, key_heads=2, feed_forward=Swiglu(), positions=Rotary(), norm=RMSNorm(), residual=Pre(),
@@ -58,15 +59,15 @@ DESIGNS: dict[str, EncoderDecoderDesign] = {
     ),
     "learned": EncoderDecoderDesign(
         width=64, heads=4, feed_forward=Gelu(), positions=Learned(), residual=Pre(), encoder_layers=3, decoder_layers=2,
-        tie="output", longest=40,
+        tie_embeddings="output", longest=40,
     ),
     "deep": EncoderDecoderDesign(
         width=32, heads=2, feed_forward=Swish(), positions=Alibi(), residual=DeepNorm(), encoder_layers=3,
-        decoder_layers=2, reads="each",
+        decoder_layers=2, attended_layers="each",
     ),
     "rezero": EncoderDecoderDesign(
         width=32, heads=2, head_width=20, feed_forward=Gelu(tanh=True), positions=Bucketed(), residual=ReZero(),
-        encoder_layers=2, decoder_layers=3, reads=(1, 0, 1), output_bias=True,
+        encoder_layers=2, decoder_layers=3, attended_layers=(1, 0, 1), output_bias=True,
     ),
     "no positions": EncoderDecoderDesign(
         width=16, heads=1, positions=NoPositions(), attention=Softmax(score=Dot()), encoder_layers=1, decoder_layers=1,
@@ -98,7 +99,7 @@ def shaken(model: nn.Module) -> None:
 
 def build_model(design: EncoderDecoderDesign) -> EncoderDecoder:
     """Some outputs end, and some do not."""
-    model = design.build(WORDS, WORDS if design.tie == "all" else WORDS - 12)
+    model = design.build(WORDS, WORDS if design.tie_embeddings == "all" else WORDS - 12)
     shaken(model)
     if model.head.bias is not None:
         with torch.no_grad():
@@ -258,7 +259,7 @@ def sources_again(count: int) -> Tensor:
 @pytest.mark.parametrize("name", UNSUPPORTED)
 def test_designs_it_cannot_express_run_otherwise(name: str) -> None:
     design = UNSUPPORTED[name]
-    assert name in (objection(design) or "")
+    assert name in (unsupported(design) or "")
     chosen = choose(design.build(WORDS), design)
     assert chosen.engine.name in ("ctranslate2", "torch")
     assert name.split()[0] in chosen.reason

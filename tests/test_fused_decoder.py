@@ -57,7 +57,7 @@ def sources(rows: int, length: int, pieces: int = 150) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", DESIGNS)
 def test_ordinary_parts_are_lean(name: str) -> None:
-    assert fused_decoder.objection(DESIGNS[name].build(50)) is None
+    assert fused_decoder.unsupported(DESIGNS[name].build(50)) is None
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_ordinary_parts_are_lean(name: str) -> None:
     ],
 )
 def test_other_parts_are_not(change: dict[str, Any], reason: str) -> None:
-    assert reason in (fused_decoder.objection(replace(PLAIN, **change).build(50)) or "")
+    assert reason in (fused_decoder.unsupported(replace(PLAIN, **change).build(50)) or "")
 
 
 def test_without_a_card_the_model_writes_itself() -> None:

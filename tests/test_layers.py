@@ -1,71 +1,65 @@
-"""Imports only go down: a room knows the rooms below it, never one above, and no two rooms know each other."""
+"""Imports only go down: a room knows the rooms below it, never one above, so no two rooms know each other."""
 
 from __future__ import annotations
 
-import ast
 import importlib
-from collections.abc import Iterator
+import re
+import sys
 from pathlib import Path
 
-import headway
-
-ROOT = Path(headway.__file__).parent
-
-# From the bottom to the top. A module may import from its own room and from those that stand before it.
-ROOMS = (
-    "errors", "subprocesses", "openmp", "version", "config", "builtin", "devices", "storage", "text", "data", "model",
-    "recipes", "search", "engines", "metrics", "reports", "training", "inspection", "tasks", "runs", "exchange",
-    "serve", "commands", "cli", "__main__",
-)  # fmt: skip
-
-
-def modules() -> dict[str, Path]:
-    """Return all modules by their name below headway, except for the package itself."""
-    names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in ROOT.rglob("*.py")}
-    return {name.removesuffix(".__init__"): path for path, name in names.items() if name != "__init__"}
-
-
-def room(name: str) -> str:
-    return name.split(".")[0]
-
-
-def imports(path: Path) -> Iterator[str]:
-    """Yield the modules of headway that a file imports, also those inside functions and for type checks."""
-    known = modules()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (
-                alias.name.removeprefix("headway.") for alias in node.names if alias.name.startswith("headway.")
-            )
-        elif isinstance(node, ast.ImportFrom) and node.module == "headway":
-            yield from (alias.name for alias in node.names if alias.name in known)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headway."):
-            inner = {f"{node.module}.{alias.name}".removeprefix("headway.") for alias in node.names}
-            yield from inner & known.keys() or {str(node.module).removeprefix("headway.")}
+DOCS = Path(__file__).parent.parent / "docs"
+sys.path.insert(0, str(DOCS))
+rooms = importlib.import_module("rooms")
+sys.path.remove(str(DOCS))
 
 
 def test_every_module_is_in_a_room() -> None:
-    assert {room(name) for name in modules()} == set(ROOMS)
+    assert {rooms.room_of(name) for name in rooms.modules()} == set(rooms.ROOMS)
 
 
 def test_imports_only_go_down() -> None:
-    """The rooms stand in one order, so no cycle of rooms is possible."""
-    height = {name: place for place, name in enumerate(ROOMS)}
+    """The rooms stand in one order, so no cycle of rooms is possible. Imports inside functions count."""
+    height = {name: place for place, name in enumerate(rooms.ROOMS)}
     wrong = [
-        f"{name} imports {other}: {room(other)} stands above {room(name)}"
-        for name, path in modules().items()
-        for other in imports(path)
-        if height[room(other)] > height[room(name)]
+        f"{name} imports {other}: {rooms.room_of(other)} stands above {rooms.room_of(name)}"
+        for name, path in rooms.modules().items()
+        for other in rooms.imports(path)
+        if height[rooms.room_of(other)] > height[rooms.room_of(name)]
     ]
     assert wrong == []
 
 
+def test_an_import_that_goes_up_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text("def run() -> None:\n    from headway.serve import app\n    import headway.cli\n", encoding="utf-8")
+    assert list(rooms.imports(path)) == ["serve.app", "cli"]
+
+
+def test_the_files_to_read_first_are_there() -> None:
+    missing = [
+        f"{name}/{file}"
+        for name, room in rooms.ROOMS.items()
+        for file in room.first
+        if not (rooms.PACKAGE / name / file).is_file()
+    ]
+    assert missing == []
+
+
 def test_every_module_can_be_imported() -> None:
     """Shapes in annotations are checked at import. A library that is not installed is not an error."""
-    for name in modules():
+    for name in rooms.modules():
         if name == "__main__":
             continue
         try:
             importlib.import_module(f"headway.{name}")
         except ModuleNotFoundError as error:
             assert error.name is not None and not error.name.startswith("headway"), name
+
+
+def test_pages_show_the_rooms_as_they_are() -> None:
+    """The number of lines may be a little old; `python docs/build.py` brings it up to date."""
+    for page in ("README.md", "CONTRIBUTING.md"):
+        assert rooms.tree() in (DOCS.parent / page).read_text(encoding="utf-8"), page
+    shown = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    without_lines = re.sub(r"\| [\d,]+ \|", "| |", shown)
+    assert re.sub(r"\| [\d,]+ \|", "| |", rooms.table()) in without_lines

@@ -16,7 +16,7 @@ from headway.cli import app
 
 SOURCE = Path(__file__).parent.parent / "src" / "headway"
 OTHERS = {"--help", "--max-restarts"}  # of every command, of torchrun
-SHARED = {"jobs.py": ("translate", "predict")}  # what it says must be right for each of them
+SHARED = {"file_translation.py": ("translate", "predict")}  # what it says must be right for each of them
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -75,5 +75,5 @@ def test_messages_name_only_options_that_exist(path: Path) -> None:
 
 
 def test_the_messages_are_found() -> None:
-    assert {"translate.py", "predict.py", "jobs.py", "settings.py"} <= {path.name for path in FILES}
+    assert {"translate.py", "predict.py", "file_translation.py", "settings.py"} <= {path.name for path in FILES}
     assert named("add --no-such, or --beam 5") == {"--no-such", "--beam"} > options(COMMANDS["translate"]) & {"--beam"}

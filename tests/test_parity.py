@@ -23,8 +23,9 @@ from headway.exchange.huggingface import (
     to_marian,
 )
 from headway.model.attention import Attention
-from headway.model.blocks import BlockState, Place, Source
+from headway.model.blocks import BlockState, TokenInfo
 from headway.model.design import Design, EncoderDecoderDesign, LanguageModelDesign
+from headway.model.encoded import Memory
 from headway.model.feed_forward import Gelu, Relu, Swiglu, Swish
 from headway.model.kernels import Fused
 from headway.model.mask import Mask
@@ -92,7 +93,7 @@ class TestTorch:
         theirs.norm2.load_state_dict(ours.around_feed.norm.state_dict())
         x = torch.randn(3, 6, 16, requires_grad=True)
         real = torch.arange(6) < torch.tensor([[6], [5], [2]])
-        mine = ours(x, Place(torch.arange(6)[None], Mask(keys=real), real), BlockState())
+        mine = ours(x, TokenInfo(torch.arange(6)[None], Mask(keys=real), real), BlockState())
         other = theirs(x, src_key_padding_mask=~real)
         close(mine[real], other[real])
         close(*(torch.autograd.grad(y[real].square().sum(), x)[0] / 100 for y in (mine, other)))
@@ -109,8 +110,8 @@ class TestTorch:
             getattr(theirs, norm).load_state_dict(getattr(ours, around).norm.state_dict())
         x, memory = torch.randn(3, 6, 16, requires_grad=True), torch.randn(3, 5, 16)
         real = torch.arange(5) < torch.tensor([[5], [4], [1]])
-        source = Source(memory, torch.arange(5)[None], Mask(keys=real))
-        mine = ours(x, source, Place(torch.arange(6)[None], Mask(causal=True)), BlockState())
+        source = Memory(memory, torch.arange(5)[None], Mask(keys=real))
+        mine = ours(x, source, TokenInfo(torch.arange(6)[None], Mask(causal=True)), BlockState())
         future = torch.ones(6, 6, dtype=torch.bool).triu(1)
         other = theirs(x, memory, tgt_mask=future, memory_key_padding_mask=~real)
         close(mine, other)
@@ -219,7 +220,7 @@ def test_llama(transformers: ModuleType, more: dict[str, Any]) -> None:
 def test_llama_written_before_rope_parameters() -> None:
     tensors = LanguageModelDesign(
         width=8, heads=2, layers=1, feed_forward=Swiglu(), positions=Rotary(base=77.0), norm=RMSNorm(), residual=Pre(),
-        bias=False, scale_embedding=False, tie=False, dropout=0.0,
+        bias=False, scale_embedding=False, tie_embeddings=False, dropout=0.0,
     )  # fmt: skip
     state, config = to_llama(tensors, tensors.build(WORDS).state_dict())
     old = {name: value for name, value in config.items() if name != "rope_parameters"}
@@ -261,7 +262,7 @@ def test_a_vocabulary_in_another_order_is_the_same_model() -> None:
     [
         (to_marian, EncoderDecoderDesign(residual=Pre()), "Marian layout: residual is Pre"),
         (to_marian, EncoderDecoderDesign(key_heads=4), "Marian layout: key_heads is 4; only 8"),
-        (to_marian, EncoderDecoderDesign(reads="each"), "Marian layout: reads is"),
+        (to_marian, EncoderDecoderDesign(attended_layers="each"), "Marian layout: attended_layers is"),
         (to_llama, LanguageModelDesign(residual=Pre(), scale_embedding=False), "LLaMA layout: feed_forward is 'relu'"),
         (to_gpt2, LanguageModelDesign(residual=Pre(), positions=Rotary()), "GPT-2 layout: positions is Rotary"),
     ],
@@ -403,7 +404,7 @@ def test_the_papers_models_by_formula(recipe: Any, d: int, inner: int) -> None:
 def test_learned_positions_and_untied_vocabularies_are_counted() -> None:
     plain = EncoderDecoderDesign(width=16, heads=2, encoder_layers=1, decoder_layers=1)
     more = EncoderDecoderDesign(
-        width=16, heads=2, encoder_layers=1, decoder_layers=1, positions=Learned(), longest=9, tie="none"
+        width=16, heads=2, encoder_layers=1, decoder_layers=1, positions=Learned(), longest=9, tie_embeddings="none"
     )
     assert parameters(more, 50) - parameters(plain, 50) == 2 * 50 * 16 + 2 * 9 * 16
 

@@ -357,8 +357,8 @@ def test_three_matrices_are_one() -> None:
     model = small()
     assert model.source_embedding.weight is model.target_embedding.weight is model.head.weight
     ids = words(1, 3)
-    close(model.source_embedding(ids), model.head.weight[ids] * 4.0, 1e-12)
-    apart, output = small(tie="none"), small(tie="output")
+    close(model.source_embedding(ids).vectors, model.head.weight[ids] * 4.0, 1e-12)
+    apart, output = small(tie_embeddings="none"), small(tie_embeddings="output")
     tables = [apart.source_embedding.weight, apart.target_embedding.weight, apart.head.weight]
     assert len({id(table) for table in tables}) == 3
     assert output.target_embedding.weight is output.head.weight is not output.source_embedding.weight
@@ -367,10 +367,14 @@ def test_three_matrices_are_one() -> None:
 @pytest.mark.parametrize("tie", ["all", "none"])
 @torch.no_grad()
 def test_scores_begin_small_and_embeddings_of_size_one(tie: Any) -> None:
-    model = EncoderDecoderDesign(width=256, heads=4, encoder_layers=1, decoder_layers=1, tie=tie).build(1000).eval()
+    model = (
+        EncoderDecoderDesign(width=256, heads=4, encoder_layers=1, decoder_layers=1, tie_embeddings=tie)
+        .build(1000)
+        .eval()
+    )
     ids = torch.randint(4, 1000, (4, 20))
-    assert float(model.source_embedding(ids).std()) == pytest.approx(1.0, rel=0.05)
-    assert float(model.target_embedding(ids).std()) == pytest.approx(1.0, rel=0.05)
+    assert float(model.source_embedding(ids).vectors.std()) == pytest.approx(1.0, rel=0.05)
+    assert float(model.target_embedding.embed(ids).std()) == pytest.approx(1.0, rel=0.05)
     assert float(model(ids, ids).std()) < 2.5
 
 
@@ -435,9 +439,9 @@ def test_the_worked_example_has_its_shapes() -> None:
     mask = Mask(causal=True).at(pos, pos).dense()
     assert mask is not None and torch.equal(mask[0, 0], torch.ones(5, 5).tril().bool())
     with torch.no_grad():
-        memory = model.encode(source)
-        assert [tuple(view.x.shape) for view in memory] == [(1, 10, 512)] * 6
-        assert len({id(view) for view in memory}) == 1
+        memories = model.encode(source).memories
+        assert [tuple(memory.x.shape) for memory in memories] == [(1, 10, 512)] * 6
+        assert len({id(memory) for memory in memories}) == 1
         assert model(source, target).shape == (1, 5, 100)
 
 

@@ -21,7 +21,7 @@ from headway.serve import pool
 from headway.serve.logs import MOST_A_SECOND, Log, Printed, Sparse, Unblocking, printable
 from headway.serve.process import Died, ModelProcess
 from model_folders import TEXT, random_folder
-from serving import PATIENCE, FakeWorker, Local, ask, children, local
+from serving import PATIENCE, FakeWorker, Local, ask, children, local, program
 
 OPTIONS = ("--engine", "torch", "--device", "cpu", "--port", "0", "--deadline", "60")
 
@@ -160,7 +160,7 @@ def test_a_server_lives_without_a_reader_of_its_log(folder: Path, how: str) -> N
     process, port = started(folder, writer)
     try:
         assert answers(port, 50) == {200}
-        (worker,) = children(process.pid)
+        (worker,) = (one for one in children(process.pid) if program(one) == "headway.serve.worker")
         os.kill(worker, 9)
         with httpx2.Client(timeout=PATIENCE) as client:
             reply = client.post(f"http://127.0.0.1:{port}/v1/translate", json={"texts": TEXT[:1]})

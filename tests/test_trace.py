@@ -279,7 +279,7 @@ def test_gradients_are_the_slope_of_the_log_probability(translator: Translator, 
     """The sum over the source of input times gradient is the slope when all its vectors grow together."""
     model, source = copy.deepcopy(translator.model).double(), source_of(whole)
     target = torch.tensor([[BOS, *ids_of(whole)[:-1]]])
-    vectors, step = model.source_embedding(source).detach(), 1e-4
+    vectors, step = model.source_embedding(source).vectors.detach(), 1e-4
 
     @torch.no_grad()
     def chosen(scale: float) -> Tensor:
@@ -311,7 +311,7 @@ def test_occlusion_is_scoring_without_a_piece(translator: Translator, whole: dic
         {"positions": Rotary(), "residual": Pre(), "norm": RMSNorm(), "feed_forward": Swiglu(), "key_heads": 2},
         {"positions": Alibi(), "residual": Sandwich(), "feed_forward": Gelu()},
         {"positions": Learned(), "residual": ReZero(), "scale_embedding": False},
-        {"positions": Bucketed(), "norm": BatchNorm(), "reads": "each", "tie": "all"},
+        {"positions": Bucketed(), "norm": BatchNorm(), "attended_layers": "each", "tie_embeddings": "all"},
         {"positions": TransformerXL(), "residual": DeepNorm()},
         {"positions": NoPositions(), "attention": Linear(), "cross_attention": Linear()},
         {"attention": Softmax(score=Cosine()), "cross_attention": Softmax(score=Additive())},

@@ -95,6 +95,7 @@ def from_dict(kind: type[Config] | UnionType, table: Mapping[str, Any], where: s
     pydantic reads the table as JSON because its strict rules for JSON refuse, for example, "yes" as a boolean.
     """
     table = _with_kinds(kind, table)
+    refuse_renamed(kind, table, where)
     _check_names(kind, table, where, ())
     try:
         return _adapter(kind).validate_json(json.dumps(table, default=str), strict=True)
@@ -169,6 +170,22 @@ def _concerns(place: tuple[int | str, ...], value: Any, kinds: set[tuple[str, st
 
 
 # ---------------------------------------------------------------- names: unknown keys and kinds
+
+
+def refuse_renamed(kind: Any, table: Mapping[str, Any], where: str) -> None:
+    """Refuse keys by which older versions knew something, and say what each is called now."""
+    renamed: Mapping[str, str] = getattr(kind, "renamed", {})
+    hints = [f"{old} is now {new}" for old, new in renamed.items() if _holds(table, old)]
+    if hints:
+        raise UsageError(f"{where}: {'; '.join(hints)}")
+
+
+def _holds(table: Any, path: str) -> bool:
+    for name in path.split("."):
+        if not isinstance(table, Mapping) or name not in table:
+            return False
+        table = table[name]
+    return True
 
 
 def _check_names(kind: Any, value: Any, where: str, path: tuple[str, ...]) -> None:

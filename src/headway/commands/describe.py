@@ -49,11 +49,13 @@ def describe(
 def table_of(what: str, overrides: list[str]) -> tuple[dict[str, Any], Path | None]:
     """The configuration as a table, and the folder of a trained model if it is one."""
     from headway import recipes
+    from headway.storage.migration import migrated
 
     path = Path(what)
     if path.is_dir():
         place = place_of(path)
-        return config.read_toml(place / "config.toml", overrides), place
+        table, where = config.read_toml(place / "config.toml", overrides), str(path / "config.toml")
+        return migrated(table, where, unversioned=1) if is_run(table) else table, place
     if path.suffix == ".toml" or path.exists():
         return config.read_toml(path, overrides), None
     if what not in recipes.ALL:
@@ -63,12 +65,17 @@ def table_of(what: str, overrides: list[str]) -> tuple[dict[str, Any], Path | No
 
 def design_of(table: dict[str, Any], where: str) -> Any:
     """A run keeps its model under [model]; a design stands alone. Without a kind it is an encoder-decoder."""
-    from headway.model.design import EncoderDecoderDesign, Model
+    from headway.model.design import EncoderDecoderDesign, ModelDesign
     from headway.tasks.run import Run
 
-    if table.keys() & {"model", "data", "text", "training"}:
+    if is_run(table):
         return config.from_dict(Run, table, where).model
-    return config.from_dict(Model if "kind" in table else EncoderDecoderDesign, table, where)
+    return config.from_dict(ModelDesign if "kind" in table else EncoderDecoderDesign, table, where)
+
+
+def is_run(table: dict[str, Any]) -> bool:
+    """Whether this is the table of a run, and not of a model alone."""
+    return bool(table.keys() & {"model", "data", "text", "training"})
 
 
 def sizes_of(table: dict[str, Any], folder: Path | None, given: int | None) -> list[int]:
@@ -145,7 +152,7 @@ def megabytes(count: int) -> str:
 
 def pair_table() -> str:
     """Which positions go with which attention, in Markdown; the reason where they do not."""
-    from headway.model.design import objection
+    from headway.model.assembly import unsupported
     from headway.model.kernels import Fused, Linear, Linformer, Softmax
     from headway.model.kernels.scores import Score
     from headway.model.positions import Position
@@ -158,9 +165,9 @@ def pair_table() -> str:
     notes: dict[str, int] = {}
 
     def cell(position: Any, mixing: Any) -> str:
-        if objection(position, mixing, size, causal=True) is None:
+        if unsupported(position, mixing, size, causal=True) is None:
             return "yes"
-        reason = objection(position, mixing, size, causal=False)
+        reason = unsupported(position, mixing, size, causal=False)
         if reason is None:
             return "encoder"
         general = reason.replace(f"{mixing.kind} att", "this att").replace(f"{position.kind} pos", "these pos")

@@ -35,15 +35,13 @@ class Resample(Protocol):
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """Settings of the size and the shapes of batches."""
+    """The size of a batch and the shapes that it may have."""
 
     section: ClassVar[bool] = True
 
-    tokens: int = 4096  # most positions of a batch on the source and on the target side, padding included
-    sentences: int | None = None  # most sentences in a batch; unset: no limit
-    shapes: Literal["exact", "bounded"] = (
-        "exact"  # exact: least padding; bounded: few shapes, for CUDA graphs and compiled models
-    )
+    tokens: int = 4096  # maximum positions of a batch on either side, padding included
+    sentences: int | None = None  # maximum sentences of a batch; unset: no limit
+    shapes: Literal["exact", "bounded"] = "exact"  # exact: least padding; bounded: few shapes, for CUDA graphs
 
     def __post_init__(self) -> None:
         if self.tokens < 1:

@@ -15,17 +15,17 @@ from headway.errors import UsageError
 
 @dataclass(frozen=True)
 class Files:
-    """Settings of the training and validation files; their format depends on the task."""
+    """Files to learn from; the task defines what they hold."""
 
     section: ClassVar[bool] = True
 
     kind: Literal["files"] = "files"
-    train: str | tuple[str, ...] = ""  # training file or files (also compressed: .gz, .xz, .zst)
-    dev: str | tuple[str, ...] = ""  # validation file or files; empty: some training examples are held out
-    dev_sentences: int = 1000  # examples held out if there is no validation file, at most 5 % of all
-    longest: int = 512  # most tokens of an example; the task decides about longer ones
+    train: str | tuple[str, ...] = ""  # training file, or several (also packed: .gz, .xz, .zst)
+    dev: str | tuple[str, ...] = ""  # validation file; unset: some examples are held out
+    dev_sentences: int = 1000  # number of examples held out if there is no validation file, at most 5 % of all
+    longest: int = 512  # maximum tokens of an example; the task says what happens to longer ones
     invalid: Invalid = "error"  # what to do with bytes that are not UTF-8: error, skip or replace
-    language: str = ""  # language of the text, for the model card
+    language: str = ""  # language of the text, for the model's card
 
     def __post_init__(self) -> None:
         if self.longest < 1 or self.dev_sentences < 0:

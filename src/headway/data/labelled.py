@@ -95,7 +95,7 @@ def read(path: Path, form: Form, invalid: Invalid = "error") -> Iterator[Documen
             raise UsageError(f"{path}:{number}: {error}") from None
         if len(labels) != 1 and not form.separator:
             raise UsageError(
-                f"{path}:{number}: {len(labels)} labels, but one is expected; for several set task.many = true"
+                f"{path}:{number}: {len(labels)} labels, but one is expected; for several set task.multi_label = true"
             )
         yield Document(text, labels, str(path), number)
 
@@ -122,7 +122,9 @@ def _jsonl(line: str, form: Form) -> tuple[str, Any]:
     if not isinstance(text, str):
         raise ValueError(f"{form.text!r} is not a string")
     if isinstance(label, list) and not form.separator:
-        raise ValueError(f"{form.label!r} is a list, but one label is expected; for several set task.many = true")
+        raise ValueError(
+            f"{form.label!r} is a list, but one label is expected; for several set task.multi_label = true"
+        )
     given = label if isinstance(label, list) else [label]
     if any(one is None or isinstance(one, dict | list) for one in given):
         raise ValueError(f"{form.label!r} is {json.dumps(label)[:40]}; it must be a string or a number")

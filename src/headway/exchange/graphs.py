@@ -9,11 +9,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from headway.model.blocks import BlockState, DecoderBlock, Place, Source
+from headway.model.blocks import BlockState, DecoderBlock, TokenInfo
+from headway.model.encoded import Memory
+from headway.model.inputs import real_tokens
 from headway.model.mask import Mask
 from headway.model.models import EncoderDecoder, LanguageModel
 from headway.model.states import Keys, State
-from headway.text.vocabulary import PAD
 
 KeysOf = Float[Tensor, "b g k e"]
 
@@ -50,13 +51,13 @@ class ReadGraph(nn.Module):
         self.model = model
 
     def forward(self, source: Int[Tensor, "b s"]) -> tuple[Tensor, ...]:
-        blocks = cast("Sequence[DecoderBlock]", self.model.decoder.layers)
-        views = zip(blocks, self.model.encode(source), strict=True)
-        return tuple(x for block, view in views for x in read_keys(block, view))
+        blocks = cast("Sequence[DecoderBlock]", self.model.transformer.layers)
+        memories = zip(blocks, self.model.encode(source).memories, strict=True)
+        return tuple(x for block, memory in memories for x in read_keys(block, memory))
 
 
-def read_keys(block: DecoderBlock, view: Source) -> tuple[KeysOf, KeysOf]:
-    _, project = block.cross_attention.project(view.x[:, :1], view.x, view.pos)
+def read_keys(block: DecoderBlock, memory: Memory) -> tuple[KeysOf, KeysOf]:
+    _, project = block.cross_attention.project(memory.x[:, :1], memory.x, memory.pos)
     k, v, _ = project()
     return k, v
 
@@ -73,9 +74,9 @@ class StepGraph(nn.Module):
     ) -> tuple[Tensor, ...]:
         own = [Past(k, v) for k, v in pairs(past)]
         states = [BlockState(state, Given(k, v)) for state, (k, v) in zip(own, pairs(keys), strict=True)]
-        x, here = self.model.target_embedding(last), newest(past)
-        view = Source(x, here.pos, Mask(keys=source != PAD))  # its keys are given, so its vectors are not read
-        hidden = self.model.decoder(x, [view] * len(states), here, states)
+        x, info = self.model.target_embedding.embed(last), newest(past)
+        memory = Memory(x, info.pos, Mask(keys=real_tokens(source)))  # its keys are given: its vectors are not read
+        hidden = self.model.transformer.run(x, info, [memory] * len(states), states)
         return (self.model.head(hidden)[:, -1], *(x for state in own for x in state.held))
 
 
@@ -89,13 +90,13 @@ class ContinueGraph(nn.Module):
     def forward(self, last: Int[Tensor, "n 1"], past: list[Tensor]) -> tuple[Tensor, ...]:
         own = [Past(k, v) for k, v in pairs(past)]
         states = [BlockState(state) for state in own]
-        hidden = self.model.stack(self.model.embedding(last), newest(past), states)
+        hidden = self.model.transformer.run(self.model.embedding.embed(last), newest(past), [], states)
         return (self.model.head(hidden)[:, -1], *(x for state in own for x in state.held))
 
 
-def newest(past: list[Tensor]) -> Place:
-    """Where the last piece stands: behind all that is remembered, which it may see."""
-    return Place(torch.arange(past[0].size(2) + 1, device=past[0].device)[None, -1:], Mask())
+def newest(past: list[Tensor]) -> TokenInfo:
+    """Return the position of the last token, after all stored ones, which it may attend to."""
+    return TokenInfo(torch.arange(past[0].size(2) + 1, device=past[0].device)[None, -1:], Mask())
 
 
 def pairs(flat: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:

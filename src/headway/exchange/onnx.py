@@ -41,7 +41,7 @@ def write_onnx(trained: Trained, folder: Path) -> None:
     check_onnx_design(trained.design)
     model = trained.build()
     size, source = trained.design.size(), torch.tensor([[4, 5, EOS], [4, EOS, PAD]])
-    layers = len(model.decoder.layers if isinstance(model, EncoderDecoder) else model.stack.layers)
+    layers = len(model.transformer.layers)
     past = [torch.zeros(2, size.key_heads, 2, size.head_width) for _ in range(2 * layers)]
     last, names = torch.tensor([[BOS], [BOS]]), named("past", layers)
     outputs = ["scores", *named("present", layers)]

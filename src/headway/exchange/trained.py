@@ -11,17 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway import config
 from headway.data.corpus import Data
 from headway.data.files import Files
 from headway.errors import UsageError
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
 from headway.model.models import EncoderDecoder, LanguageModel
-from headway.model.plain_design import Exportable
+from headway.model.plain_design import Exportable, other_part
 from headway.storage.checked_weights import filled
 from headway.storage.folder import CARD, CONFIG, ModelFiles, read_model
 from headway.storage.publication import newest
-from headway.tasks.run import Run
+from headway.tasks.run import saved_run
 from headway.text.tokenizer import Tokenizer, Tokenizers
 
 
@@ -77,10 +76,11 @@ def read_place(place: Path) -> tuple[ModelFiles, Tokenizers, str]:
 
 def read_trained(folder: Path) -> Trained:
     found, tokenizers, card = newest(folder, read_place)
-    where = str(folder / CONFIG)
-    run = config.from_dict(Run, config.parse_toml(found.config_text, where), where)
+    run = saved_run(found.config_text, str(folder / CONFIG))
     if not isinstance(run.model, EncoderDecoderDesign | LanguageModelDesign):
         raise UsageError(f"{folder}: a model of kind {run.model.kind}; translators and language models are exported")
+    if (part := other_part(run.model)) is not None:
+        raise UsageError(f"{folder}: the model has a {part}, which no export format knows; use headway itself")
     model = filled(partial(fresh, run.model, len(tokenizers.source), len(tokenizers.target)), found.tensors)
     return Trained(
         name=folder.resolve().name,

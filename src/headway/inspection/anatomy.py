@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from rich.align import Align
 from rich.console import Group, RenderableType
@@ -18,9 +18,9 @@ from torch import nn
 from headway.model.attention import Attention
 from headway.model.classifiers import TextClassifier, WordClassifier
 from headway.model.design import Design, EncoderDecoderDesign
-from headway.model.embedding import Embedding, PairedEmbedding
 from headway.model.heads.pooling import AttentionVector, FirstVector, MeanVector
 from headway.model.heads.tags import CrfHead
+from headway.model.inputs import BigramEmbedding, TokenEmbedding
 from headway.model.models import EncoderDecoder, LanguageModel, TextEncoder
 from headway.model.positions import Positions
 from headway.model.stacks import Stack
@@ -141,12 +141,12 @@ def figure(design: Design, model: Model) -> RenderableType:
         return Group(label_head(model), figure(design, model.encoder))
     if isinstance(model, EncoderDecoder):
         sides = Table.grid(padding=(0, 1))
-        left = tower(design, "encoder layer", model.encoder, model.source_embedding, "s")
-        right = tower(design, "decoder layer", model.decoder, model.target_embedding, "t")
+        left = tower(design, "encoder layer", model.encoder, cast("nn.Module", model.source_embedding), "s")
+        right = tower(design, "decoder layer", cast("nn.Module", model.decoder), model.target_embedding, "t")
         reads = Align(Text(f"{say_reads(design)}\n──────▶"), vertical="middle")
         sides.add_row(Align(left, vertical="bottom"), reads, Group(output(model), right))
         return sides
-    below = tower(design, "layer", model.stack, model.embedding, "t")
+    below = tower(design, "layer", cast("nn.Module", model.stack), cast("nn.Module", model.embedding), "t")
     return Group(output(model), below) if isinstance(model, LanguageModel) else below
 
 
@@ -161,7 +161,9 @@ def say_reads(design: Design) -> str:
 
 def output(model: EncoderDecoder | LanguageModel) -> RenderableType:
     pieces, width = model.head.weight.shape
-    tied = id(model.head.weight) in {id(module.weight) for module in model.modules() if isinstance(module, Embedding)}
+    tied = id(model.head.weight) in {
+        id(module.weight) for module in model.modules() if isinstance(module, TokenEmbedding)
+    }
     head = Box("linear & softmax", f"{width:,} → {pieces:,}{', tied' if tied else ''}", 0 if tied else pieces * width)
     return boxes([head], f"b × t × {pieces:,}")
 
@@ -181,21 +183,30 @@ def label_head(model: Labelling) -> RenderableType:
     return boxes(inside, f"{over} × {linear.out_features:,} labels")
 
 
-def tower(design: Design, name: str, stack: Stack, embedding: Embedding, time: str) -> RenderableType:
-    """One stack: embedding, positions, a layer N times, and its last norm."""
+def tower(design: Design, name: str, stack: nn.Module, embedding: nn.Module, time: str) -> RenderableType:
+    """Draw one stack: the input, positions, a layer N times, and its last norm. Parts of other kinds are one box."""
+    bottom = list(input_boxes(design, embedding))
+    if not isinstance(stack, Stack):
+        whole = boxes([Box(type(stack).__name__, "", size_of(stack))])
+        return Group(whole, boxes(bottom), Text(f"  tokens  b × {time}"))
     layers, block = len(stack.layers), stack.layers[0]
     inside = [box for sublayer in sublayers(design, block) for box in join(design, sublayer)]
     top = [boxes([Box(f"{design.norm.kind} norm", "", size_of(stack.last_norm))])] if stack.last_norm else []
-    scale = f" × {embedding.scale:.4g}" if embedding.scale != 1 else ""
-    shape = f"{embedding.num_embeddings:,} × {design.width:,}{scale}"
-    bottom = [Box("embedding", shape, embedding.weight.numel())]
-    if isinstance(embedding, PairedEmbedding):
-        places = embedding.pairs.num_embeddings
-        bottom.append(Box("add pairs of neighbours", f"{places:,} × {design.width:,}", size_of(embedding.pairs)))
     if not any(acts(layer) for layer in block.modules()) and type(stack.positions) is not Positions:
         bottom.append(Box(f"add {design.positions.kind} positions", "", size_of(stack.positions)))
     layer = boxes(inside, f"{layers} × {name} {size_of(block):,}")
-    return Group(*top, layer, boxes(bottom), Text(f"  pieces  b × {time}"))
+    return Group(*top, layer, boxes(bottom), Text(f"  tokens  b × {time}"))
+
+
+def input_boxes(design: Design, embedding: nn.Module) -> Iterator[Box]:
+    if not isinstance(embedding, TokenEmbedding):
+        yield Box(type(embedding).__name__, "", size_of(embedding))
+        return
+    scale = f" × {embedding.scale:.4g}" if embedding.scale != 1 else ""
+    yield Box("embedding", f"{embedding.vocabulary:,} × {design.width:,}{scale}", embedding.weight.numel())
+    if isinstance(embedding, BigramEmbedding):
+        rows = len(embedding.pairs.weight)
+        yield Box("add bigram vectors", f"{rows:,} × {design.width:,}", size_of(embedding.pairs))
 
 
 def sublayers(design: Design, block: nn.Module) -> Iterator[Box]:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from headway.inspection.forward_pass import Reading
 from headway.inspection.trace_request import Check, go_on
+from headway.model.inputs import Embedded, real_tokens
 from headway.model.models import EncoderDecoder
 from headway.search import score
 from headway.text.vocabulary import EOS, UNK
@@ -25,20 +26,20 @@ ROWS = 32  # sentences scored at once when pieces are left out
 
 
 class Vectors(nn.Module):
-    """In the place of an embedding: the same vectors, whatever the pieces."""
+    """Stands in for an embedding and returns the same vectors for all tokens."""
 
     def __init__(self, x: Float[Tensor, "p s d"]) -> None:
         super().__init__()
         self.x = x
 
-    def forward(self, ids: Int[Tensor, "p s"]) -> Float[Tensor, "p s d"]:
-        return self.x
+    def forward(self, batch: Int[Tensor, "p s"]) -> Embedded:
+        return Embedded(self.x, real_tokens(batch))
 
 
 @contextmanager
 def reading_vectors(model: EncoderDecoder, x: Float[Tensor, "p s d"]) -> Iterator[None]:
     embedding = model.source_embedding
-    model.source_embedding = Vectors(x)  # pyright: ignore[reportAttributeAccessIssue]
+    model.source_embedding = Vectors(x)
     try:
         yield
     finally:
@@ -51,8 +52,8 @@ def attribution(model: EncoderDecoder, reading: Reading, check: Check = go_on) -
     Those of the path add up to what knowing the source does to the target's log-probability: the check.
     """
     source = reading.source.clone()  # not made in inference mode, so that gradients may pass
-    vectors = model.source_embedding(source).detach()
-    unknown = model.source_embedding(torch.where(source == EOS, EOS, UNK)).detach()
+    vectors = model.source_embedding(source).vectors.detach()
+    unknown = model.source_embedding(torch.where(source == EOS, EOS, UNK)).vectors.detach()
     inner, weights = np.polynomial.legendre.leggauss(POINTS)
     places = vectors.new_tensor([0.0, *(inner + 1) / 2, 1.0])[:, None, None]
     slopes, logp = slopes_at(model, reading, unknown + places * (vectors - unknown), check)
@@ -75,9 +76,9 @@ def slopes_at(
     )
     x = vectors.requires_grad_()
     with reading_vectors(model, x):
-        hidden = model.hidden(source, inputs)
+        hidden, encoded = model.decode(source, inputs)
     top = hidden.detach().requires_grad_()
-    logp = model.head(top).float().log_softmax(dim=-1).gather(2, target[..., None])[..., 0]
+    logp = model.head(top, encoded).float().log_softmax(dim=-1).gather(2, target[..., None])[..., 0]
     (down,) = torch.autograd.grad(logp.sum(), top)
     found = []
     for t in range(target.size(1)):

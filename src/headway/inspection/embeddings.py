@@ -11,7 +11,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headway.errors import UsageError
-from headway.model.embedding import Embedding
 from headway.text.tokenizer import Tokenizer
 from headway.text.unicode import SPACE_MARK
 from headway.text.vocabulary import SPECIAL_PIECES, UNK

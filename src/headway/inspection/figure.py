@@ -33,9 +33,9 @@ def inside(
     stages: list[Stage] = []
     with ExitStack() as undo:
         encoder = Watcher(design, "encoder", origin, stages, undo)
-        encoder.watch(model.encoder, model.source_embedding(reading.source), source, source)
+        encoder.watch(model.encoder, model.source_embedding(reading.source).vectors, source, source)
         decoder = Watcher(design, "decoder", position, stages, undo)
-        decoder.watch(model.decoder, model.target_embedding(reading.inputs), written, source)
+        decoder.watch(model.transformer, model.target_embedding.embed(reading.inputs), written, source)
         logits = model(reading.source, reading.inputs)[0, position].float()
     return {
         "position": position,

@@ -44,7 +44,7 @@ def read(model: EncoderDecoder, source: Int[Tensor, "1 s"], ids: Sequence[int], 
     inputs = torch.tensor([[BOS, *ids][: target.size(1)]], device=source.device)
     layers: list[Tensor] = []
     with ExitStack() as undo:
-        for layer in model.decoder.layers:
+        for layer in model.transformer.layers:
             hook = layer.register_forward_hook(lambda *passed: layers.append(passed[2][0]))
             undo.callback(hook.remove)
         seen = undo.enter_context(record(model))

@@ -17,5 +17,6 @@ TOP = 5
 @torch.inference_mode()
 def lens(model: EncoderDecoder, reading: Reading, tokenizer: Tokenizer) -> dict[str, Any]:
     """Every layer's vectors through the stack's last norm and the output matrix."""
-    said = [model.head(model.decoder.leave(x[None], None)).float().softmax(dim=-1)[0] for x in reading.layers]
+    decoder, source = model.transformer, model.encode(reading.source)
+    said = [model.head(decoder.normalise(x[None], None), source).float().softmax(dim=-1)[0] for x in reading.layers]
     return {"layers": len(said), "top": TOP, "cells": likeliest(torch.stack(said), tokenizer, TOP)}

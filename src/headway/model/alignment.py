@@ -1,15 +1,16 @@
-"""Which word came from which: read off the decoder's attention to the source."""
+"""Word alignments, read from the decoder's attention to the source."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from headway.model.hooks import looked_at, twin
+from headway.model.hooks import source_attention, twin
 from headway.model.models import EncoderDecoder
 from headway.text.tokenizer import Tokenizer, Tokenizers
 from headway.text.vocabulary import BOS, EOS, PAD
@@ -21,10 +22,11 @@ Links = list[tuple[int, int]]
 def align(
     model: EncoderDecoder, tokenizers: Tokenizers, source: Int[Tensor, "b s"], targets: Sequence[list[int]]
 ) -> list[Links]:
-    """For every target word, the source word it looked at most; words count from 0."""
+    """Return for every target word the source word with the highest attention weight; words count from 0."""
     attention = cross_attention(model, source, targets)
-    found = []
-    for row, weights, target in zip(source.tolist(), attention, targets, strict=True):
+    found: list[Links] = []
+    rows = cast("list[list[int]]", source.tolist())  # pyright: ignore[reportUnknownMemberType]
+    for row, weights, target in zip(rows, attention, targets, strict=True):
         pieces = [piece for piece in row if piece not in (PAD, EOS)]
         from_words, to_words = words(pieces, tokenizers.source), words(target, tokenizers.target)
         found.append(links(weights[: len(target), : len(pieces)], to_words, from_words))
@@ -34,19 +36,20 @@ def align(
 def cross_attention(
     model: EncoderDecoder, source: Int[Tensor, "b s"], targets: Sequence[list[int]]
 ) -> Float[Tensor, "b t s"]:
-    """The last layer's mean over heads, when piece t is written. Earlier layers look further around.
+    """Return the attention weights of the last layer when token t is predicted, the mean of its heads.
 
-    The end of the source, where idle heads look, is left out.
+    Earlier layers attend more widely. The end of the source, where idle heads put their weight, gets none.
     """
     longest = max(map(len, targets)) + 1
     inputs = torch.tensor([[BOS, *t, *[PAD] * (longest - len(t) - 1)] for t in targets], device=source.device)
     model = twin(model)  # other threads may be using it
-    return looked_at(model, source, inputs).masked_fill((source == EOS)[:, None], 0.0)
+    return source_attention(model, source, inputs).masked_fill((source == EOS)[:, None], 0.0)
 
 
 def words(pieces: list[int], tokenizer: Tokenizer) -> list[int]:
-    """For each piece the number of its word; tags belong to none (-1)."""
-    found, number, tags = [], -1, set(tokenizer.tags.values())
+    """Return for each token the number of its word; tags belong to no word (-1)."""
+    found: list[int] = []
+    number, tags = -1, set(tokenizer.tags.values())
     for piece in pieces:
         if piece in tags:
             found.append(-1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -52,7 +53,7 @@ class Attention(nn.Module):
         return self.out(mixed.transpose(1, 2).flatten(2))
 
     def state(self, room: Callable[[], State]) -> State:
-        """What this layer must remember while decoding; an index only where its kernel can follow one."""
+        """Return the storage of this layer while decoding; an index only where its kernel can follow one."""
         state = self.kernel.state(room)
         return state if self.kernel.indexed and not self.positions.adds_bias else state.unindexed()
 
@@ -61,7 +62,7 @@ class Attention(nn.Module):
         if source is x:
             queries, rest = self.qkv(x).split([self.query_width, self.qkv.out_features - self.query_width], dim=-1)
             return queries, lambda: self.keys(rest, source_pos)
-        weight, bias = self.qkv.weight, self.qkv.bias
+        weight, bias = self.qkv.weight, bias_of(self.qkv)
         q_bias, kv_bias = (None, None) if bias is None else (bias[: self.query_width], bias[self.query_width :])
         queries = F.linear(x, weight[: self.query_width], q_bias)
         return queries, lambda: self.keys(F.linear(source, weight[self.query_width :], kv_bias), source_pos)
@@ -72,7 +73,7 @@ class Attention(nn.Module):
 
     def split(self, x: Tensor, heads: int) -> Tensor:
         """[b t h·e] -> [b h t e]"""
-        return x.unflatten(-1, (heads, self.head_width)).transpose(1, 2)
+        return torch.unflatten(x, -1, (heads, self.head_width)).transpose(1, 2)
 
     def spread(self, x: Tensor) -> Tensor:
         """Each key head serves a group of query heads."""
@@ -88,10 +89,15 @@ def fold(
     if rows == sentences:
         return q, pos
     groups = (sentences, rows // sentences)
-    q_pos = pos.expand(rows, -1).unflatten(0, groups).flatten(1)
-    return q.unflatten(0, groups).transpose(1, 2).flatten(2, 3), q_pos
+    q_pos = torch.unflatten(pos.expand(rows, -1), 0, groups).flatten(1)
+    return torch.unflatten(q, 0, groups).transpose(1, 2).flatten(2, 3), q_pos
 
 
 def unfold(mixed: Float[Tensor, "b h qs e"], rows: int) -> Float[Tensor, "n h t e"]:
     beam = rows // mixed.size(0)
-    return mixed if beam == 1 else mixed.unflatten(2, (beam, -1)).transpose(1, 2).flatten(0, 1)
+    return mixed if beam == 1 else torch.unflatten(mixed, 2, (beam, -1)).transpose(1, 2).flatten(0, 1)
+
+
+def bias_of(linear: nn.Linear) -> nn.Parameter | None:
+    """Return the bias of a linear layer. torch's own annotation leaves out that there may be none."""
+    return linear.bias

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headway.model.attention import Attention
+from headway.model.encoded import Memory
 from headway.model.mask import Mask
 from headway.model.norms import Real
 from headway.model.states import NOTHING, State
@@ -16,58 +18,57 @@ from headway.model.states import NOTHING, State
 Stream = Float[Tensor, "b t d"]
 
 
+MakeState = Callable[[], State]  # makes storage for the keys and values of one attention layer
+
+
+def positions_of(x: Tensor, start: int = 0) -> Int[Tensor, "1 t"]:
+    """Return the positions of tokens or vectors [b t ...], counted from `start`."""
+    return torch.arange(start, start + x.size(1), device=x.device)[None]
+
+
 @dataclass(frozen=True)
-class Place:
-    """Where tokens stand and what they may see of themselves."""
+class TokenInfo:
+    """What a layer must know of its tokens: their positions, the mask of self-attention, and which are real."""
 
     pos: Int[Tensor, "#b t"]
     mask: Mask
     real: Real = None  # True at tokens that are not padding
 
 
-@dataclass(frozen=True)
-class Source:
-    """What a decoder layer reads: the encoder's vectors, where they stand and which are real."""
-
-    x: Float[Tensor, "b s d"]
-    pos: Int[Tensor, "#b s"]
-    mask: Mask
-
-    def select(self, sentences: Int[Tensor, "m"]) -> Source:
-        return Source(self.x[sentences], self.pos, self.mask.select(sentences))
-
-
 @dataclass
 class BlockState:
-    """What one decoder layer remembers."""
+    """The storage of one layer while it decodes."""
 
-    own: State = NOTHING
-    source: State = NOTHING
-    looked_at: Tensor | None = None  # the vectors its self-attention read, for the next segment's memory
+    own: State = NOTHING  # of self-attention
+    source: State = NOTHING  # of cross-attention
+    attention_input: Tensor | None = None  # the vectors that self-attention read: the memory of the next segment
 
 
 class EncoderBlock(nn.Module):
-    """Look around, think. As a language model's layer it looks back only, and may read an earlier segment's memory."""
+    """Self-attention and feed-forward. In a language model it is causal and may read an earlier segment."""
 
     def __init__(self, attention: Attention, feed_forward: nn.Module, residuals: list[nn.Module]) -> None:
         super().__init__()
         self.self_attention, self.feed_forward = attention, feed_forward
         self.around_self, self.around_feed = residuals
 
-    def forward(self, x: Stream, here: Place, state: BlockState, before: Source | None = None) -> Stream:
-        x = self.around_self(x, lambda h: self.look(h, here, state, before), here.real)
-        return self.around_feed(x, self.feed_forward, here.real)
+    def forward(self, x: Stream, info: TokenInfo, state: BlockState, before: Memory | None = None) -> Stream:
+        def attend(h: Stream) -> Stream:
+            return self.attend(h, info, state, before)
 
-    def look(self, h: Stream, here: Place, state: BlockState, before: Source | None) -> Stream:
-        state.looked_at = h
+        x = self.around_self(x, attend, info.real)
+        return self.around_feed(x, self.feed_forward, info.real)
+
+    def attend(self, h: Stream, info: TokenInfo, state: BlockState, before: Memory | None) -> Stream:
+        state.attention_input = h
         if before is None:
-            return self.self_attention(h, h, here.mask, here.pos, here.pos, state.own)
-        x, pos = torch.cat([before.x, h], dim=1), torch.cat([before.pos, here.pos], dim=1)
-        return self.self_attention(h, x, here.mask, here.pos, pos, state.own)
+            return self.self_attention(h, h, info.mask, info.pos, info.pos, state.own)
+        x, pos = torch.cat([before.x, h], dim=1), torch.cat([before.pos, info.pos], dim=1)
+        return self.self_attention(h, x, info.mask, info.pos, pos, state.own)
 
 
 class DecoderBlock(nn.Module):
-    """Look back, look at the source, think."""
+    """Masked self-attention, cross-attention to the source, feed-forward."""
 
     def __init__(
         self,
@@ -84,9 +85,15 @@ class DecoderBlock(nn.Module):
         )
         self.around_self, self.around_source, self.around_feed = residuals
 
-    def forward(self, x: Stream, source: Source, here: Place, state: BlockState) -> Stream:
-        own, pos = self.self_attention, here.pos
-        x = self.around_self(x, lambda h: own(h, h, here.mask, pos, pos, state.own), here.real)
-        cross = self.cross_attention
-        x = self.around_source(x, lambda h: cross(h, source.x, source.mask, pos, source.pos, state.source), here.real)
-        return self.around_feed(x, self.feed_forward, here.real)
+    def forward(self, x: Stream, memory: Memory, info: TokenInfo, state: BlockState) -> Stream:
+        pos = info.pos
+
+        def attend(h: Stream) -> Stream:
+            return self.self_attention(h, h, info.mask, pos, pos, state.own)
+
+        def attend_to_source(h: Stream) -> Stream:
+            return self.cross_attention(h, memory.x, memory.mask, pos, memory.pos, state.source)
+
+        x = self.around_self(x, attend, info.real)
+        x = self.around_source(x, attend_to_source, info.real)
+        return self.around_feed(x, self.feed_forward, info.real)

@@ -72,7 +72,7 @@ def marginals(scores: WordScores, real: Real, chain: Chain) -> Float[Tensor, "b 
 
 def viterbi(scores: WordScores, real: Real, chain: Chain) -> Int[Tensor, "b t"]:
     """The best sequence of each row. Padding gets the last word's label."""
-    here, came_from = chain.first + scores[:, 0], []
+    here, came_from = chain.first + scores[:, 0], list[Tensor]()
     stay = torch.arange(scores.size(-1), device=scores.device).expand_as(here)
     for place in range(1, scores.size(1)):
         best, origin = (here[:, :, None] + chain.next).max(dim=1)

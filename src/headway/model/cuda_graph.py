@@ -1,9 +1,9 @@
-"""Work that was recorded once and is done again on the same tensors."""
+"""CUDA graphs: work that is recorded once and repeated on the same tensors."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Protocol, runtime_checkable
@@ -21,7 +21,7 @@ class Graph(Protocol):
 
 
 @contextmanager
-def record_onto(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
+def record_onto(graph: torch.cuda.CUDAGraph, pool: Any) -> Generator[None]:
     """Record what this thread launches. Nothing old is thrown away meanwhile: a graph that dies spoils the record."""
     with ONE_AT_A_TIME:
         collecting = gc.isenabled()

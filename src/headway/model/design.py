@@ -1,286 +1,157 @@
-"""What a model looks like, as data; and the one place where parts are put together."""
+"""Designs of models as data. Each design builds its model."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar, cast
+from typing import Literal
 
-import torch
 from torch import nn
 
-from headway.model.attention import Attention
-from headway.model.blocks import DecoderBlock, EncoderBlock
-from headway.model.dropout import Dropout
-from headway.model.embedding import Embedding, PairedEmbedding
-from headway.model.feed_forward import FeedForward, Relu
-from headway.model.heads.vocabulary import VocabularyHead
+from headway.model.assembly import check_pair, encoder_stack
+from headway.model.base_design import LARGEST, Design
+from headway.model.decoders import Decoder, Transformer
 from headway.model.initialisation import initialise
+from headway.model.inputs import BigramEmbedding, Input, InputLayer, TokenEmbedding, Tokens
 from headway.model.kernels import Fused, Mixing
 from headway.model.models import EncoderDecoder, LanguageModel, TextEncoder
-from headway.model.norms import LayerNorm, Norm
-from headway.model.positions import NoPositions, Position, Positions, Sinusoidal
-from headway.model.residuals import Post, Residual
+from headway.model.outputs import Output, OutputLayer, Vocabulary
+from headway.model.positions import NoPositions
 from headway.model.size import Size, check_range, check_share
-from headway.model.stacks import Decoder, Encoder, Stack
-
-S = TypeVar("S", bound=Stack)
-
-LARGEST = {"layers": 100, "width": 16_384, "vocabulary": 1_000_000, "longest": 1_000_000}
-
-
-@dataclass(frozen=True)
-class Design:
-    """What every kind of model shares: how one layer is made."""
-
-    section: ClassVar[bool] = True
-
-    width: int = 512  # width of every vector between layers
-    heads: int = 8  # attention heads of each layer
-    key_heads: int | None = None  # key and value heads; fewer than heads: grouped attention; unset: as many
-    head_width: int | None = None  # width of one head; unset: width / heads
-    feed_forward: FeedForward = Relu()  # relu, gelu, swish or swiglu
-    positions: Position = Sinusoidal()  # none, sinusoidal, learned, rotary, alibi, bucketed, transformer_xl or tener
-    attention: Mixing = Fused()  # fused, softmax (written out), linear or linformer
-    norm: Norm = LayerNorm()  # layer, rms or batch
-    residual: Residual = Post()  # post (the paper's), pre, sandwich, deep or rezero
-    dropout: float = 0.1  # on every sublayer's output and on the embeddings
-    attention_dropout: float = 0.0  # on attention weights
-    embedding_dropout: float | None = None  # on the embeddings, where it is not to be the same as dropout
-    locked_dropout: bool = False  # drop the same features at every position of a sequence
-    bias: bool = True  # biases in attention and feed-forward layers
-    scale_embedding: bool = True  # multiply embeddings by the root of the width
-    output_bias: bool = False  # a bias for every piece of the vocabulary
-    initial_gain: float = 1.0  # below 1: values, outputs and feed-forward layers begin smaller, which eases post-norm
-    longest: int = 1024  # longest sequence, for learned positions and linformer
-
-    def __post_init__(self) -> None:
-        check_range("width", self.width, 1, LARGEST["width"])
-        check_range("heads", self.heads, 1, self.width)
-        check_range("longest", self.longest, 1, LARGEST["longest"])
-        check_range("key_heads", 1 if self.key_heads is None else self.key_heads, 1, self.heads)
-        check_range("head_width", 1 if self.head_width is None else self.head_width, 1, LARGEST["width"])
-        if self.head_width is None and self.width % self.heads:
-            raise ValueError(
-                f"width is {self.width} and heads is {self.heads}: width must be a multiple of heads, or set head_width"
-            )
-        check_share("dropout", self.dropout)
-        check_share("attention_dropout", self.attention_dropout)
-        check_share("embedding_dropout", self.embedding_dropout or 0.0)
-        check_range("initial_gain", self.initial_gain, 0, 10)
-
-    def size(self, encoder_layers: int = 0, decoder_layers: int = 0) -> Size:
-        return Size(
-            width=self.width,
-            heads=self.heads,
-            key_heads=self.key_heads or self.heads,
-            head_width=self.head_width or self.width // self.heads,
-            encoder_layers=encoder_layers,
-            decoder_layers=decoder_layers,
-            longest=self.longest,
-        )
-
-    def embedding(self, vocabulary: int) -> Embedding:
-        return Embedding(vocabulary, self.width, self.scale_embedding)
-
-    @property
-    def on_embeddings(self) -> float:
-        return self.dropout if self.embedding_dropout is None else self.embedding_dropout
-
-    def drop(self, share: float) -> Dropout:
-        return Dropout(share, self.locked_dropout)
-
-    def gain(self, size: Size, decoder: bool) -> float:
-        return self.initial_gain * self.residual.gain(size, decoder)
+from headway.model.stacks import Encoder
 
 
 @dataclass(frozen=True)
 class EncoderDecoderDesign(Design):
-    """The paper's model: an encoder reads, a decoder writes."""
+    """The paper's model: an encoder reads the source, a decoder writes the target."""
 
     kind: Literal["encoder_decoder"] = "encoder_decoder"
-    encoder_layers: int = 6  # layers that read
-    decoder_layers: int = 6  # layers that write
-    encoder_attention: Mixing | None = None  # another kernel for the encoder; unset: the same
-    cross_attention: Mixing = Fused()  # how the decoder reads the source: fused, softmax, linear or linformer
-    tie: Literal["all", "output", "none"] = "all"  # one matrix for source, target and output (all), or the last two
-    reads: Literal["last", "each"] | tuple[int, ...] = "last"  # encoder layer a decoder layer reads; each: its own
+    encoder_layers: int = 6  # number of encoder layers
+    decoder_layers: int = 6  # number of decoder layers
+    encoder_attention: Mixing | None = None  # attention kernel of the encoder; unset: the same as attention
+    cross_attention: Mixing = Fused()  # kernel of the cross-attention: fused, softmax, linear or linformer
+    tie_embeddings: Literal["all", "output", "none"] = "all"  # all: one matrix for source, target and output
+    attended_layers: Literal["last", "each"] | tuple[int, ...] = "last"  # encoder layers of cross-attention
+    inputs: Input = Tokens()  # what the encoder reads: tokens
+    decoder: Decoder = Transformer()  # what writes the target: transformer
+    output: Output = Vocabulary()  # distribution over the next token: vocabulary
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range("encoder_layers", self.encoder_layers, 1, LARGEST["layers"])
         check_range("decoder_layers", self.decoder_layers, 1, LARGEST["layers"])
         self.read_layers()
+        if self.tie_embeddings == "all" and self.inputs.kind != "tokens":
+            raise ValueError(f'tie = "all" needs token inputs, not {self.inputs.kind}; set tie = "output"')
         check_pair(self.positions, self.attention, self.size(), causal=True)
         check_pair(self.positions, self.encoder_attention or self.attention, self.size(), causal=False)
         check_pair(NoPositions(), self.cross_attention, self.size(), causal=False)
 
     def read_layers(self) -> tuple[int, ...]:
-        """For every decoder layer, the encoder layer it looks at."""
+        """Return for every decoder layer the encoder layer that it attends to."""
         last = self.encoder_layers - 1
-        if self.reads == "last":
+        if self.attended_layers == "last":
             return (last,) * self.decoder_layers
-        if self.reads == "each":
+        if self.attended_layers == "each":
             return tuple(min(layer, last) for layer in range(self.decoder_layers))
-        if len(self.reads) != self.decoder_layers or not all(0 <= layer <= last for layer in self.reads):
+        given = self.attended_layers
+        if len(given) != self.decoder_layers or not all(0 <= layer <= last for layer in given):
             raise ValueError(
-                f"reads is {list(self.reads)}; it needs one encoder layer from 0 to {last} "
+                f"attended_layers is {list(given)}; it needs one encoder layer from 0 to {last} "
                 f"for each of {self.decoder_layers} decoder layers"
             )
-        return tuple(self.reads)
+        return tuple(given)
 
     def build(self, source_vocabulary: int, target_vocabulary: int | None = None) -> EncoderDecoder:
         target_vocabulary = target_vocabulary or source_vocabulary
         size = self.size(self.encoder_layers, self.decoder_layers)
-        embeddings, head = self.vocabularies(source_vocabulary, target_vocabulary)
-        encoder = encoder_stack(self, size, self.encoder_layers, self.encoder_attention or self.attention)
-        decoder = decoder_stack(self, size, self.cross_attention)
+        embeddings = self.embeddings(size, source_vocabulary, target_vocabulary)
+        head = output_layer(self.output, size, embeddings[1], self.tie_embeddings != "none", self.output_bias)
+        encoder = encoder_stack(Encoder, self, size, self.encoder_layers, self.encoder_attention or self.attention)
+        decoder = self.decoder.build(self, size, self.cross_attention)
         model = EncoderDecoder(embeddings, encoder, decoder, head, self.read_layers())
-        initialise(model, {encoder: self.gain(size, False), decoder: self.gain(size, True)})
+        initialise(model, {"encoder": self.gain(size, False), "decoder": self.gain(size, True)})
         return model
 
-    def vocabularies(self, source: int, target: int) -> tuple[tuple[Embedding, Embedding], VocabularyHead]:
-        check_range("vocabulary", source, 1, LARGEST["vocabulary"])
-        check_range("vocabulary", target, 1, LARGEST["vocabulary"])
-        if self.tie == "all" and source != target:
+    def embeddings(self, size: Size, source: int, target: int) -> tuple[InputLayer, TokenEmbedding]:
+        """Return what reads the source and what reads the target; they may be one."""
+        if self.tie_embeddings == "all" and source != target:
             raise ValueError(
-                f'tie = "all" needs one vocabulary for both sides, not {source} and {target}; '
-                'learn it jointly, or set tie = "output"'
+                f'tie_embeddings = "all" needs one vocabulary for both sides, not {source} and {target}; '
+                'learn it jointly, or set tie_embeddings = "output"'
             )
+        check_range("vocabulary", source, 1, LARGEST["vocabulary"])
         written = self.embedding(target)
-        read = written if self.tie == "all" else self.embedding(source)
-        return (read, written), output_head(written, self.tie != "none", self.output_bias)
+        if self.tie_embeddings == "all":
+            return written, written
+        return self.inputs.build(size, source, self.scale_embedding), written
 
 
 @dataclass(frozen=True)
 class LanguageModelDesign(Design):
-    """One stack that looks back only."""
+    """A language model: one stack with causal attention."""
 
     kind: Literal["language_model"] = "language_model"
-    layers: int = 6  # layers of the stack
-    memory: int = 0  # tokens remembered from earlier segments (Transformer-XL)
-    tie: bool = True  # the output uses the embedding's matrix
-    head_dropout: float = 0.0  # on the vectors that the next piece is told from
+    layers: int = 6  # number of layers
+    memory: int = 0  # tokens of earlier segments that are attended to (Transformer-XL); 0: none
+    tie_embeddings: bool = True  # the output uses the embedding's matrix
+    head_dropout: float = 0.0  # dropout probability in front of the output layer
+    decoder: Decoder = Transformer()  # what reads and continues the text: transformer
+    output: Output = Vocabulary()  # distribution over the next token: vocabulary
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_share("head_dropout", self.head_dropout)
         check_range("layers", self.layers, 1, LARGEST["layers"])
         check_range("memory", self.memory, 0, LARGEST["longest"])
+        if self.memory and not self.decoder.keeps_memory:
+            raise ValueError(f"a {self.decoder.kind} decoder keeps no memory of earlier segments; set memory = 0")
         check_pair(self.positions, self.attention, self.size(), causal=True)
 
     def build(self, vocabulary: int) -> LanguageModel:
-        check_range("vocabulary", vocabulary, 1, LARGEST["vocabulary"])
         size = self.size(decoder_layers=self.layers)
         embedding = self.embedding(vocabulary)
-        stack = encoder_stack(self, size, self.layers, self.attention)
-        head, dropout = output_head(embedding, self.tie, self.output_bias), self.drop(self.head_dropout)
-        model = LanguageModel(embedding, stack, head, dropout, self.memory)
-        initialise(model, {stack: self.gain(size, True)})
+        stack = self.decoder.build(self, size, cross_attention=None)
+        head = output_layer(self.output, size, embedding, self.tie_embeddings, self.output_bias)
+        model = LanguageModel(embedding, stack, head, self.drop(self.head_dropout), self.memory)
+        initialise(model, {"stack": self.gain(size, True)})
         return model
 
 
 @dataclass(frozen=True)
 class TextEncoderDesign(Design):
-    """One stack that looks everywhere, for tagging and classification."""
+    """An encoder: one stack with attention in both directions, for tagging and classification."""
 
     kind: Literal["encoder"] = "encoder"
-    layers: int = 6  # layers of the stack
-    pairs: int = 0  # places of a table of neighbouring pieces, whose vectors are added to the embeddings; 0: no table
+    layers: int = 6  # number of layers
+    bigram_buckets: int = 0  # buckets of a hashed table of bigram embeddings, added to the token embeddings; 0: none
+    inputs: Input = Tokens()  # what the encoder reads: tokens
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range("layers", self.layers, 1, LARGEST["layers"])
-        check_range("pairs", self.pairs, 0, LARGEST["vocabulary"])
+        check_range("bigram_buckets", self.bigram_buckets, 0, LARGEST["vocabulary"])
+        if self.bigram_buckets and self.inputs.kind != "tokens":
+            raise ValueError(f"bigram_buckets needs token inputs, not {self.inputs.kind}; set bigram_buckets = 0")
         check_pair(self.positions, self.attention, self.size(), causal=False)
 
-    def embedding(self, vocabulary: int) -> Embedding:
-        if not self.pairs:
-            return super().embedding(vocabulary)
-        return PairedEmbedding(vocabulary, self.width, self.scale_embedding, self.pairs)
-
     def build(self, vocabulary: int) -> TextEncoder:
-        check_range("vocabulary", vocabulary, 1, LARGEST["vocabulary"])
         size = self.size(encoder_layers=self.layers)
-        stack = encoder_stack(self, size, self.layers, self.attention)
-        model = TextEncoder(self.embedding(vocabulary), stack)
-        initialise(model, {stack: self.gain(size, False)})
+        stack = encoder_stack(Encoder, self, size, self.layers, self.attention)
+        model = TextEncoder(self.input_layer(size, vocabulary), stack)
+        initialise(model, {"stack": self.gain(size, False)})
         return model
 
-
-Model = EncoderDecoderDesign | LanguageModelDesign | TextEncoderDesign
-
-# ---------------------------------------------------------------- assembly
-
-
-def encoder_stack(design: Design, size: Size, layers: int, mixing: Mixing) -> Encoder:
-    decoder = size.encoder_layers == 0
-    shared = design.positions.build(size)
-
-    def block() -> nn.Module:
-        attention = attend(design, size, layer_positions(design, size, shared), mixing)
-        feed = design.feed_forward.build(size, design.bias, design.drop)
-        return EncoderBlock(attention, feed, around(design, size, 2, decoder))
-
-    return finish(Encoder, design, shared, [block() for _ in range(layers)])
+    def input_layer(self, size: Size, vocabulary: int) -> InputLayer:
+        check_range("vocabulary", vocabulary, 1, LARGEST["vocabulary"])
+        if self.bigram_buckets:
+            return BigramEmbedding(vocabulary, self.width, self.scale_embedding, self.bigram_buckets)
+        return self.inputs.build(size, vocabulary, self.scale_embedding)
 
 
-def decoder_stack(design: Design, size: Size, cross: Mixing) -> Decoder:
-    shared = design.positions.build(size)
-
-    def block() -> nn.Module:
-        own = attend(design, size, layer_positions(design, size, shared), design.attention)
-        source = attend(design, size, NoPositions().build(size), cross)
-        feed = design.feed_forward.build(size, design.bias, design.drop)
-        return DecoderBlock(own, source, feed, around(design, size, 3, decoder=True))
-
-    return finish(Decoder, design, shared, [block() for _ in range(size.decoder_layers)])
+ModelDesign = EncoderDecoderDesign | LanguageModelDesign | TextEncoderDesign
 
 
-def finish(kind: type[S], design: Design, shared: Positions, blocks: list[nn.Module]) -> S:
-    last_norm = design.norm.build(design.width) if design.residual.last_norm else None
-    bottom = Positions() if shared.per_layer else shared
-    return kind(bottom, blocks, last_norm, design.drop(design.on_embeddings))
-
-
-def layer_positions(design: Design, size: Size, shared: Positions) -> Positions:
-    """A layer's own, the stack's, or none where they were added to the embeddings at the bottom."""
-    if shared.per_layer:
-        return design.positions.build(size)
-    return shared if shared.adds_bias or shared.rotates else Positions()
-
-
-def attend(design: Design, size: Size, positions: Positions, mixing: Mixing) -> Attention:
-    return Attention(size, positions, mixing.build(size, design.attention_dropout), design.bias)
-
-
-def around(design: Design, size: Size, count: int, decoder: bool) -> list[nn.Module]:
-    return [design.residual.build(design.norm, size, design.drop(design.dropout), decoder) for _ in range(count)]
-
-
-def output_head(embedding: Embedding, tied: bool, bias: bool) -> VocabularyHead:
-    table = cast(nn.Parameter, embedding.weight)
-    return VocabularyHead(table if tied else nn.Parameter(table.detach().clone()), bias)
-
-
-def check_pair(position: Position, mixing: Mixing, size: Size, causal: bool) -> None:
-    reason = objection(position, mixing, size, causal)
-    if reason is not None:
-        raise ValueError(reason)
-
-
-def objection(position: Position, mixing: Mixing, size: Size, causal: bool) -> str | None:
-    """Why this pair would be wrong, or None."""
-    with torch.device("meta"):  # no memory, no random numbers
-        positions, kernel = position.build(size), mixing.build(size, 0.0)
-    if positions.adds_bias and not kernel.biased:
-        return f"{mixing.kind} attention cannot use {position.kind} positions: they add a bias to scores"
-    if positions.rotates and not kernel.rotated:
-        because = "they rotate queries and keys, and its weights do not depend on the angle alone"
-        return f"{mixing.kind} attention cannot use {position.kind} positions: {because}"
-    if causal and not kernel.causal:
-        return f"{mixing.kind} attention cannot hide the future; use it in the encoder (encoder_attention)"
-    if positions.scaled is not None and positions.scaled != kernel.scaled:
-        need = "divides scores by the root of the head width" if positions.scaled else "leaves scores unscaled"
-        hint = f'attention = {{ kind = "fused", scaled = {str(positions.scaled).lower()} }}'
-        return f"{position.kind} positions need attention that {need}: set {hint}"
-    return None
+def output_layer(output: Output, size: Size, embedding: TokenEmbedding, tied: bool, bias: bool) -> OutputLayer:
+    """Build an output distribution on the embedding's own matrix, or on a copy of it."""
+    weight = embedding.weight
+    return output.build(size, weight if tied else nn.Parameter(weight.detach().clone()), bias)

@@ -56,7 +56,7 @@ def shift(made: Float[Tensor, "b h q n"], keys: int) -> Float[Tensor, "b h q k"]
     """
     queries, distances = made.shape[-2:]
     rows = made.flatten(-2)[..., queries - 1 : queries - 1 + queries * (distances - 1)]
-    return rows.unflatten(-1, (queries, distances - 1))[..., :keys]
+    return torch.unflatten(rows, -1, (queries, distances - 1))[..., :keys]
 
 
 def pick(made: Float[Tensor, "b h q n"], index: Int[Tensor, "#b q k"]) -> Float[Tensor, "b h q k"]:

@@ -10,16 +10,18 @@ from __future__ import annotations
 import copy
 import difflib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.hooks import RemovableHandle
 
 from headway.errors import UsageError
 from headway.model.attention import Attention, unfold
@@ -57,7 +59,8 @@ class Seen:
 
     def entropy(self, name: str) -> Float[Tensor, "b h q"]:
         """How widely each query looks, in nats: 0 at one key, log(k) at all alike."""
-        return torch.special.entr(self.attention(name)).sum(dim=-1)
+        weights = self.attention(name)
+        return -torch.xlogy(weights, weights).sum(dim=-1)
 
     def norms(self, name: str) -> Float[Tensor, "b t"]:
         """The length of every vector that leaves a layer."""
@@ -72,7 +75,7 @@ def twin(model: M) -> M:
 
 
 @contextmanager
-def record(model: nn.Module) -> Iterator[Seen]:
+def record(model: nn.Module) -> Generator[Seen]:
     """Record attention weights and the norms of hidden vectors while the model is used as always.
 
     Kernels that never write their weights down are exchanged for their references, and put back whatever happens.
@@ -83,11 +86,9 @@ def record(model: nn.Module) -> Iterator[Seen]:
         for name, layer in attention_layers(model).items():
             exchange(layer, undo)
             watch(layer, seen.calls[name].append, undo)
-        for name, module in model.named_modules():
+        for name, module in modules_of(model).items():
             if isinstance(module, EncoderBlock | DecoderBlock):
-                keep = seen.hidden[name].append
-                hook = module.register_forward_hook(lambda *passed, keep=keep: keep(passed[2].detach().norm(dim=-1)))
-                undo.callback(hook.remove)
+                undo.callback(after(module, partial(keep_norms, seen.hidden[name])).remove)
         yield seen
 
 
@@ -96,8 +97,10 @@ def last_cross(model: nn.Module) -> str:
     return [name for name in attention_layers(model) if name.endswith("cross_attention")][-1]
 
 
-def looked_at(model: nn.Module, source: Int[Tensor, "b s"], inputs: Int[Tensor, "b t"]) -> Float[Tensor, "b t s"]:
-    """Where the last decoder layer looked in the source while it wrote: the mean of its heads."""
+def source_attention(
+    model: nn.Module, source: Int[Tensor, "b s"], inputs: Int[Tensor, "b t"]
+) -> Float[Tensor, "b t s"]:
+    """Return the cross-attention weights of the last decoder layer, the mean of its heads."""
     with record(model) as seen:
         model(source, inputs)
     return seen.attention(last_cross(model)).mean(dim=1).float()
@@ -105,7 +108,26 @@ def looked_at(model: nn.Module, source: Int[Tensor, "b s"], inputs: Int[Tensor, 
 
 def attention_layers(model: nn.Module) -> dict[str, Attention]:
     """All attention layers by name: encoder.layers.3.self_attention, decoder.layers.0.cross_attention, ..."""
-    return {name: module for name, module in model.named_modules() if isinstance(module, Attention)}
+    return {name: module for name, module in modules_of(model).items() if isinstance(module, Attention)}
+
+
+def modules_of(model: nn.Module) -> dict[str, nn.Module]:
+    """Return all modules of a model by name."""
+    named = cast("Iterable[tuple[str, nn.Module]]", model.named_modules())
+    return dict(named)
+
+
+def after(module: nn.Module, see: Callable[[Any, Tensor], None]) -> RemovableHandle:
+    """Call `see` with the arguments and the output of a module each time it has been used."""
+
+    def hook(_: nn.Module, args: Any, output: Tensor) -> None:
+        see(args, output.detach())
+
+    return module.register_forward_hook(hook)
+
+
+def keep_norms(norms: list[Tensor], _: Any, output: Tensor) -> None:
+    norms.append(output.norm(dim=-1))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
 def exchange(layer: Attention, undo: ExitStack) -> None:
@@ -117,10 +139,15 @@ def exchange(layer: Attention, undo: ExitStack) -> None:
 def watch(layer: Attention, keep: Callable[[Weights], None], undo: ExitStack) -> None:
     """Weights of a beam were folded into one sentence's queries; the layer's input says how many rows there are."""
     passing: list[Tensor] = []
-    written = weights_of(layer.kernel).register_forward_hook(lambda *passed: passing.append(passed[2].detach()))
-    used = layer.register_forward_hook(lambda *passed: keep(unfold(passing.pop(), passed[1][0].size(0))))
-    undo.callback(written.remove)
-    undo.callback(used.remove)
+
+    def pass_on(_: Any, weights: Tensor) -> None:
+        passing.append(weights)
+
+    def keep_unfolded(args: Any, _: Tensor) -> None:
+        keep(unfold(passing.pop(), args[0].size(0)))
+
+    undo.callback(after(weights_of(layer.kernel), pass_on).remove)
+    undo.callback(after(layer, keep_unfolded).remove)
 
 
 def weights_of(kernel: Kernel) -> nn.Module:
@@ -131,7 +158,7 @@ def weights_of(kernel: Kernel) -> nn.Module:
 
 
 @contextmanager
-def ablate(model: nn.Module, heads: Sequence[Head]) -> Iterator[None]:
+def ablate(model: nn.Module, heads: Sequence[Head]) -> Generator[None]:
     """Silence heads: what they bring to their layer's output becomes zero. Pairs of a layer's name and a number."""
     layers = attention_layers(model)
     silenced: dict[str, set[int]] = defaultdict(set)
@@ -146,7 +173,7 @@ def ablate(model: nn.Module, heads: Sequence[Head]) -> Iterator[None]:
         yield
 
 
-def silence(layer: Attention, heads: set[int]) -> torch.utils.hooks.RemovableHandle:
+def silence(layer: Attention, heads: set[int]) -> RemovableHandle:
     loud = torch.tensor([head not in heads for head in range(layer.heads)]).repeat_interleave(layer.head_width)
     return layer.out.register_forward_pre_hook(lambda _, args: (args[0] * loud.to(args[0]),))
 

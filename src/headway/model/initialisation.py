@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import nn
 
-from headway.model.attention import Attention
-from headway.model.embedding import Embedding
+from headway.model.attention import Attention, bias_of
 from headway.model.feed_forward import ReluLayer, SwigluLayer
-from headway.model.heads.vocabulary import VocabularyHead
+from headway.model.inputs import TokenEmbedding
+from headway.model.outputs import OutputLayer
 
 
-def initialise(model: nn.Module, gains: dict[nn.Module, float]) -> None:
-    """Glorot's uniform for matrices, width^-0.5 for vocabularies, zero for biases; DeepNorm's gain where it applies."""
+def initialise(model: nn.Module, gains: Mapping[str, float]) -> None:
+    """Glorot's uniform for matrices, width^-0.5 for vocabularies, zero for biases.
+
+    `gains` scales values, outputs and feed-forward layers of the parts it names (DeepNorm).
+    """
     for module in model.modules():
         if isinstance(module, nn.Linear):
             initialise_linear(module)
-        elif isinstance(module, Embedding | VocabularyHead):
+        elif isinstance(module, TokenEmbedding | OutputLayer):
             nn.init.normal_(module.weight, std=module.weight.size(1) ** -0.5)
     for stack, gain in gains.items():
-        for module in stack.modules():
+        for module in model.get_submodule(stack).modules():
             if isinstance(module, Attention):
                 initialise_attention(module, gain)
             elif isinstance(module, ReluLayer | SwigluLayer):
@@ -29,16 +34,16 @@ def initialise(model: nn.Module, gains: dict[nn.Module, float]) -> None:
 
 def initialise_linear(linear: nn.Linear) -> None:
     nn.init.xavier_uniform_(linear.weight)
-    if linear.bias is not None:
-        nn.init.zeros_(linear.bias)
+    if (bias := bias_of(linear)) is not None:
+        nn.init.zeros_(bias)
 
 
 def initialise_attention(attention: Attention, gain: float) -> None:
     """W_Q, W_K and W_V share one matrix but begin as three."""
-    q, k, v = attention.qkv.weight.detach().split(attention.widths)
-    for part in (q, k, v):
+    parts = attention.qkv.weight.detach().split_with_sizes(attention.widths)
+    for part in parts:
         nn.init.xavier_uniform_(part)
-    v.mul_(gain)
+    parts[2].mul_(gain)
     scale(attention.out, gain)
 
 

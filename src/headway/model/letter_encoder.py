@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from headway.model.design import TextEncoderDesign
 from headway.model.feed_forward import Relu
 from headway.model.initialisation import initialise
+from headway.model.inputs import Tokens, real_tokens
 from headway.model.models import TextEncoder
 from headway.model.size import check_range
 from headway.text.vocabulary import PAD
@@ -27,7 +28,7 @@ class LetterEncoder(nn.Module):
     def forward(self, letters: Int[Tensor, "b t c"]) -> Float[Tensor, "b t d"]:
         """Every word has at least one letter, also those that are padding."""
         flat = letters.flatten(0, 1)
-        mixed = self.mix(flat).masked_fill((flat == PAD)[..., None], -torch.inf)
+        mixed = self.mix(flat).masked_fill(~real_tokens(flat)[..., None], -torch.inf)
         return self.out(mixed.amax(dim=1)).unflatten(0, letters.shape[:2])
 
 
@@ -59,9 +60,9 @@ class LetterCnn:
     """A convolution over the letters of a word (Ma and Hovy 2016)."""
 
     kind: Literal["cnn"] = "cnn"
-    width: int = 48  # features of a letter
-    reach: int = 3  # letters seen together, an odd number
-    longest: int = 24  # letters of a word that are read
+    width: int = 48  # width of a letter's vector
+    reach: int = 3  # convolution width in letters, an odd number
+    longest: int = 24  # maximum letters of a word that are read
 
     def __post_init__(self) -> None:
         check_range("width", self.width, 1, 4096)
@@ -82,8 +83,8 @@ class LetterTransformer:
     kind: Literal["transformer"] = "transformer"
     width: int = 48  # width of a letter's vector
     heads: int = 3  # attention heads
-    layers: int = 1  # layers of the stack
-    longest: int = 24  # letters of a word that are read
+    layers: int = 1  # number of layers
+    longest: int = 24  # maximum letters of a word that are read
 
     def __post_init__(self) -> None:
         check_range("width", self.width, 1, 4096)
@@ -96,7 +97,7 @@ class LetterTransformer:
     def build(self, design: TextEncoderDesign, letters: int) -> LetterEncoder:
         small = replace(
             design, width=self.width, heads=self.heads, key_heads=None, head_width=None, layers=self.layers,
-            feed_forward=Relu(width=2 * self.width), longest=max(self.longest, 1), pairs=0,
+            feed_forward=Relu(width=2 * self.width), longest=max(self.longest, 1), bigram_buckets=0, inputs=Tokens(),
             embedding_dropout=None,
         )  # fmt: skip
         encoder = LetterEncoder(Everywhere(small.build(letters)), self.width, design.width)

@@ -1,4 +1,4 @@
-"""Designs that plainer ones can say: a heavier stream becomes larger weights, unequal attention becomes equal."""
+"""Designs rewritten with simpler parts, for other engines and formats; and parts that these do not know."""
 
 from __future__ import annotations
 
@@ -6,24 +6,39 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from headway.model.base_design import Design
+from headway.model.decoders import Transformer
 from headway.model.design import EncoderDecoderDesign, LanguageModelDesign
+from headway.model.inputs import Tokens
 from headway.model.kernels import Fused, Mixing, Softmax
 from headway.model.kernels.scores import Dot, ScaledDot
+from headway.model.outputs import Vocabulary
 from headway.model.residuals import DeepNorm, Post
 from headway.storage.weights import NamedTensors
 
 Exportable = EncoderDecoderDesign | LanguageModelDesign
 
-SAME_AS = {Softmax(score=ScaledDot()): Fused(), Softmax(score=Dot()): Fused(scaled=False)}
+SAME_AS: dict[Mixing, Mixing] = {Softmax(score=ScaledDot()): Fused(), Softmax(score=Dot()): Fused(scaled=False)}
+
+THE_PAPERS = {"inputs": Tokens, "decoder": Transformer, "output": Vocabulary}
+
+
+def other_part(design: Design) -> str | None:
+    """Return the kind and the key of a part that only Headway's own modules compute, or None."""
+    for key, kind in THE_PAPERS.items():
+        part = getattr(design, key, None)
+        if part is not None and not isinstance(part, kind):
+            return f"{getattr(part, 'kind', '')} {key}"
+    return None
 
 
 def plain(mixing: Mixing) -> Mixing:
-    """The written-out kernel computes what the fused one does."""
-    return SAME_AS.get(mixing, mixing)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    """Return the fused kernel for a written-out one that computes the same."""
+    return SAME_AS.get(mixing, mixing)
 
 
 def with_plain_attention(design: Exportable) -> Exportable:
-    """The same design with its attention named in one way."""
+    """Return the same design with equal kernels under one name."""
     if isinstance(design, LanguageModelDesign):
         return replace(design, attention=plain(design.attention))
     own = design.encoder_attention and plain(design.encoder_attention)
@@ -33,7 +48,7 @@ def with_plain_attention(design: Exportable) -> Exportable:
 
 
 def stream_weights(design: Exportable) -> dict[str, float]:
-    """By how much each stack's stream outweighs its sublayers: DeepNorm's alpha."""
+    """Return for each stack the factor of its residual stream: DeepNorm's alpha. Without DeepNorm there is none."""
     if not isinstance(design.residual, DeepNorm):
         return {}
     if isinstance(design, LanguageModelDesign):

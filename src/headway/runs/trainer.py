@@ -29,9 +29,10 @@ from headway.training.events import Ended, Event, Noted, Planned, Validated
 from headway.training.job import Job
 from headway.training.log import Log
 from headway.training.loop import drain, train
+from headway.training.objectives import BatchLoss
 from headway.training.optimiser import Update
 from headway.training.ranks import Ranks
-from headway.training.recurrent_state import carried_by
+from headway.training.recurrent_state import recurrent_state_of
 from headway.training.saver import Saver
 from headway.training.settings import Training
 from headway.training.signals import StopRequest
@@ -54,7 +55,7 @@ class Trainer:
         self.folder, self.device, self.ranks, self.command, self.restart = folder, device, ranks, command, restart
         setup = run.setup(folder)
         self.task, self.notes = ranks.in_turn(lambda: run.task.prepare(setup)), setup.notes
-        check_watch(run.training.watch, self.task.measured)
+        check_best_metric(run.training.best_metric, self.task.measured)
         self.run = replace(run, training=settled(run.training, device))
         self.job = self.assemble()
         self.seconds_per_step = 0.0
@@ -68,14 +69,17 @@ class Trainer:
             torch.use_deterministic_algorithms(training.deterministic, warn_only=True)
         torch.manual_seed(seed_of(self.run.seed, 0))
         model = self.task.build().to(self.device).train()
-        plain = self.task.objective(model)
-        objective = self.ranks.wrap(plain, self.device, training.shard)
+        plain = BatchLoss(self.task.forward_pass(model), training.objective.build())
+        loss = self.ranks.wrap(plain, self.device, training.fsdp)
         update = Update(
-            training.optimiser.build(model, training.learning_rate), training.clip, half=training.precision == "fp16"
+            training.optimiser.build(model, training.learning_rate),
+            training.clip_norm,
+            half=training.precision == "fp16",
         )
         if training.compile:
-            objective = cast("nn.Module", torch.compile(objective, dynamic=False))
-        engine = self.engine_kind()(objective, update, training.precision, self.device, carried_by(plain))
+            loss = cast("nn.Module", torch.compile(loss, dynamic=False))
+        kind = self.engine_kind(plain.objective.capturable)
+        engine = kind(loss, update, training.precision, self.device, recurrent_state_of(plain))
         state = self.folder / "state"
         checkpoints = Checkpoints(state, training.keep_last, training.keep_best, self.task.fingerprint)
         return Job(
@@ -83,10 +87,12 @@ class Trainer:
             self.run.model.width, self.ranks, self.task.stream(self.ranks.rank, self.ranks.world),
         )  # fmt: skip
 
-    def engine_kind(self) -> type[Engine]:
+    def engine_kind(self, capturable: bool) -> type[Engine]:
+        """Captured graphs for small models on one GPU, where the objective never waits for the device."""
         training, narrow = self.run.training, self.run.model.width <= CAPTURED_WIDTH
-        captured = self.device.type == "cuda" and training.graphs and training.batch.shapes == "bounded"
-        return CapturedEngine if captured and narrow and self.ranks.world == 1 and not training.compile else Engine
+        captured = self.device.type == "cuda" and training.cuda_graphs and training.batch.shapes == "bounded"
+        alone = self.ranks.world == 1 and not training.compile
+        return CapturedEngine if capturable and captured and narrow and alone else Engine
 
     def plan(self) -> Iterator[Event]:
         """Take up the newest checkpoint, if there is one, and decide how long to train."""
@@ -212,10 +218,10 @@ class Trainer:
         )
 
 
-def check_watch(watch: str, measured: tuple[str, ...]) -> None:
+def check_best_metric(metric: str, measured: tuple[str, ...]) -> None:
     known = ("loss", *measured)
-    if watch not in known:
-        raise UsageError(f"training.watch is {watch!r}; this task measures {', '.join(known)}")
+    if metric not in known:
+        raise UsageError(f"training.best_metric is {metric!r}; this task measures {', '.join(known)}")
 
 
 def settled(training: Training, device: torch.device) -> Training:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headway.model.inputs import SourceBatch
 from headway.search.logits_processors import Shape
 
 LONGEST_LOOP, LOOP_TIMES = 10, 4  # up to ten pieces said four times in a row
@@ -66,11 +67,11 @@ class Rows(Protocol):
 class Stepper(Protocol):
     """A model as search sees it."""
 
-    def start(self, source: Int[Tensor, "b s"]) -> Any:
-        """Read the source; the `Rows` of outputs that have not begun."""
+    def start(self, source: Any, /) -> Any:
+        """Read the source, a `SourceBatch` that the model knows, and return the `Rows` of empty outputs."""
         ...
 
-    def step(self, last: Int[Tensor, "n"], rows: Any) -> Float[Tensor, "n v"]:
+    def step(self, last: Int[Tensor, "n"], rows: Any, /) -> Float[Tensor, "n v"]:
         """Unnormalised scores of the next piece after each row's last one, in a tensor that search may overwrite."""
         ...
 
@@ -79,6 +80,4 @@ class Stepper(Protocol):
 class Search(Protocol):
     """Sources in; for each its hypotheses, the best first. Greedy, Beam, Sample and Constrained are searches."""
 
-    def __call__(
-        self, model: Stepper, source: Int[Tensor, "b s"], shapes: Sequence[Shape] = ()
-    ) -> list[list[Hypothesis]]: ...
+    def __call__(self, model: Stepper, source: SourceBatch, shapes: Sequence[Shape] = ()) -> list[list[Hypothesis]]: ...

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headway.model.inputs import SourceBatch
 from headway.search.base import Hypothesis, Stepper, check_alpha
 from headway.search.candidates import Candidates, best_of_all
 from headway.search.limits import Limits
@@ -68,7 +69,7 @@ class Beam:
     def __call__(
         self,
         model: Stepper,
-        source: Int[Tensor, "b s"],
+        source: SourceBatch,
         shapes: Sequence[Shape] = (),
         watch: Watch | None = None,
     ) -> list[list[Hypothesis]]:
@@ -84,7 +85,7 @@ class Beam:
 
         return write(model, source, self.opening(source), advance, (*self.limits.shapes(source), *shapes))
 
-    def opening(self, source: Int[Tensor, "b s"], width: int = 1, room: int | None = None) -> BeamDraft:
+    def opening(self, source: SourceBatch, width: int = 1, room: int | None = None) -> BeamDraft:
         """One row a sentence, which the first step makes a beam; of more rows all but the first are dead."""
         draft = Draft.opening(source, self.limits, width, self.alpha, room)
         totals = draft.weights.new_full(draft.last.shape, -torch.inf)

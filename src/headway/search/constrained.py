@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headway.model.inputs import SourceBatch
 from headway.search.base import Hypothesis, Stepper
 from headway.search.beam import Beam, BeamDraft
 from headway.search.candidates import Candidates, best_of_all
@@ -41,15 +42,13 @@ class Constrained:
     phrases: Sequence[Phrases]
 
     @torch.inference_mode()
-    def __call__(
-        self, model: Stepper, source: Int[Tensor, "b s"], shapes: Sequence[Shape] = ()
-    ) -> list[list[Hypothesis]]:
+    def __call__(self, model: Stepper, source: SourceBatch, shapes: Sequence[Shape] = ()) -> list[list[Hypothesis]]:
         if not len(source):
             return []
         every_shape = (*self.beam.limits.shapes(source), *shapes)
         return write(model, source, self.opening(source), self.advance, every_shape)
 
-    def opening(self, source: Int[Tensor, "b s"]) -> ConstrainedDraft:
+    def opening(self, source: SourceBatch) -> ConstrainedDraft:
         draft = self.beam.opening(source)
         demands = Demands.of(self.phrases, draft.cap)
         said, heard = torch.zeros_like(demands.times), torch.zeros_like(demands.pieces, dtype=torch.bool)

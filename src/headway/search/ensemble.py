@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headway.errors import UsageError
+from headway.model.inputs import SourceBatch
 from headway.search.base import Rows, Stepper
 
 
@@ -42,14 +43,14 @@ class Ensemble(nn.Module):
             m for m in members if isinstance(m, nn.Module)
         )  # so that .to and .eval reach them
 
-    def start(self, source: Int[Tensor, "b s"]) -> EnsembleRows:
+    def start(self, source: SourceBatch) -> EnsembleRows:
         return EnsembleRows([member.start(source) for member in self.members])
 
     def step(self, last: Int[Tensor, "n"], rows: EnsembleRows) -> Float[Tensor, "n v"]:
         pairs = zip(self.members, rows.members, strict=True)
         return mean_probability([member.step(last, remembered) for member, remembered in pairs])
 
-    def forward(self, source: Int[Tensor, "b s"], target: Int[Tensor, "b t"]) -> Float[Tensor, "b t v"]:
+    def forward(self, source: SourceBatch, target: Int[Tensor, "b t"]) -> Float[Tensor, "b t v"]:
         """All positions at once, for scoring."""
         return mean_probability([member(source, target) for member in self.members])
 

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headway.model.inputs import SourceBatch
 from headway.search.base import Hypothesis, Stepper, check_alpha
 from headway.search.candidates import best_of_each
 from headway.search.independent_rows import ending, write_lines
@@ -30,9 +31,7 @@ class Greedy:
         check_alpha(self.alpha)
 
     @torch.inference_mode()
-    def __call__(
-        self, model: Stepper, source: Int[Tensor, "b s"], shapes: Sequence[Shape] = ()
-    ) -> list[list[Hypothesis]]:
+    def __call__(self, model: Stepper, source: SourceBatch, shapes: Sequence[Shape] = ()) -> list[list[Hypothesis]]:
         if not len(source):
             return []
         opening = Draft.opening(source, self.limits, 1, self.alpha)

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headway.model.inputs import SourceBatch
 from headway.search.base import Hypothesis, Stepper
 from headway.search.logits_processors import Shape
 from headway.search.loop import Draft, Parents, Shaping, write
@@ -27,7 +28,7 @@ class Lines(Draft):
 
 def write_lines(
     model: Stepper,
-    source: Int[Tensor, "b s"],
+    source: SourceBatch,
     opening: Draft,
     choose: Choice,
     shapes: Sequence[Shape],

@@ -8,21 +8,21 @@ from typing import ClassVar
 from jaxtyping import Int
 from torch import Tensor
 
+from headway.model.inputs import SourceBatch, lengths_of
 from headway.search.logits_processors import Shape, Shortest
-from headway.text.vocabulary import PAD
 
 
 @dataclass(frozen=True)
 class Limits:
-    """A runaway is cut here and flagged; the rest of its batch has limits of its own."""
+    """Length limits of an output. One that reaches the maximum is cut and flagged; every row has its own limits."""
 
     section: ClassVar[bool] = True
 
-    ratio: float = 2.0  # longest output, in lengths of its source ...
-    extra: int = 20  # ... plus this many pieces
-    longest: int = 512  # and never longer than this, the end included
-    shortest: int = 0  # fewest pieces before the end ...
-    shortest_ratio: float = 0.0  # ... and fewest in lengths of the source
+    ratio: float = 2.0  # maximum output length is ratio times the source length plus extra, and at most longest
+    extra: int = 20  # tokens added to the maximum output length
+    longest: int = 512  # maximum output length in tokens, the end token included
+    shortest: int = 0  # minimum output length in tokens, without the end token
+    shortest_ratio: float = 0.0  # minimum output length, as a ratio of the source length
 
     def __post_init__(self) -> None:
         if not 1 <= self.longest <= 100_000:
@@ -33,15 +33,15 @@ class Limits:
         if self.shortest >= self.longest:
             raise ValueError(f"shortest is {self.shortest}; it must be less than longest, {self.longest}")
 
-    def caps(self, source: Int[Tensor, "b s"]) -> Int[Tensor, "b"]:
+    def caps(self, source: SourceBatch) -> Int[Tensor, "b"]:
         """The most steps each sentence gets, its end included."""
-        length = (source != PAD).sum(dim=1)
+        length = lengths_of(source)
         return (length * self.ratio + self.extra).long().clamp(min=1, max=self.longest)
 
-    def shapes(self, source: Int[Tensor, "b s"]) -> tuple[Shape, ...]:
+    def shapes(self, source: SourceBatch) -> tuple[Shape, ...]:
         """What keeps an output from ending too early; nothing if it may end at once."""
         if not self.shortest and not self.shortest_ratio:
             return ()
-        length = (source != PAD).sum(dim=1)
+        length = lengths_of(source)
         fewest = (length * self.shortest_ratio).long().clamp(min=self.shortest)
         return (Shortest(fewest.minimum(self.caps(source) - 1)),)

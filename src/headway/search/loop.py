@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headway.model.inputs import SourceBatch
 from headway.search.base import Hypothesis, Stepper, length_weight
 from headway.search.limits import Limits
 from headway.search.logits_processors import Shape, Written
@@ -38,9 +39,7 @@ class Draft:
     weights: Float[Tensor, "t"]  # what a total of each length is multiplied by
 
     @classmethod
-    def opening(
-        cls, source: Int[Tensor, "b s"], limits: Limits, width: int, alpha: float, room: int | None = None
-    ) -> Draft:
+    def opening(cls, source: SourceBatch, limits: Limits, width: int, alpha: float, room: int | None = None) -> Draft:
         """Nothing written yet; room for the longest output, or for as many pieces as given."""
         cap = limits.caps(source)
         sentences, longest, device = len(source), room or int(cap.max()), source.device
@@ -118,7 +117,7 @@ Advance = Callable[[D, Float[Tensor, "n v"], Shaping], tuple[D, Parents]]
 
 
 def write(
-    model: Stepper, source: Int[Tensor, "b s"], draft: D, advance: Advance[D], shapes: Sequence[Shape]
+    model: Stepper, source: SourceBatch, draft: D, advance: Advance[D], shapes: Sequence[Shape]
 ) -> list[list[Hypothesis]]:
     """Step until every sentence is done."""
     rows = model.start(source)

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headway.model.models import LanguageModel, Rows
+from headway.model.decoders import DecoderState
+from headway.model.models import LanguageModel
 from headway.search.logits_processors import Scores, Written
 from headway.text.vocabulary import EOS
 
@@ -18,7 +19,7 @@ from headway.text.vocabulary import EOS
 class Texts:
     """Texts being continued: what the model remembers of them, and what they are."""
 
-    rows: Rows
+    rows: DecoderState
     ids: Int[Tensor, "n t"]
     waiting: Float[Tensor, "n v"] | None  # scores of what follows the prompt, until search asks for them
 
@@ -70,7 +71,7 @@ class OverLines:
     """Texts of many lines: the end of a line ends nothing. It is one more piece, after all others."""
 
     def __init__(self, inner: Continuing) -> None:
-        self.inner, self.line = inner, len(inner.model.head.weight)
+        self.inner, self.line = inner, inner.model.vocabulary
 
     def start(self, source: Int[Tensor, "b s"]) -> Texts:
         return self.inner.start(source)

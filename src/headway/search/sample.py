@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headway.model.inputs import SourceBatch
 from headway.search.base import Hypothesis, Stepper, check_alpha
 from headway.search.independent_rows import Choice, ending, write_lines
 from headway.search.limits import Limits
@@ -48,9 +49,7 @@ class Sample:
             raise ValueError(f"least is {self.least}; it must be at least 0 and less than 1")
 
     @torch.inference_mode()
-    def __call__(
-        self, model: Stepper, source: Int[Tensor, "b s"], shapes: Sequence[Shape] = ()
-    ) -> list[list[Hypothesis]]:
+    def __call__(self, model: Stepper, source: SourceBatch, shapes: Sequence[Shape] = ()) -> list[list[Hypothesis]]:
         if not len(source):
             return []
         opening = Draft.opening(source, self.limits, self.count, self.alpha)

@@ -14,7 +14,7 @@ from headway.data.corpus import Data
 from headway.data.files import Files
 from headway.errors import UsageError
 from headway.metrics.evaluation import Evaluation
-from headway.model.design import Model
+from headway.model.design import ModelDesign
 from headway.text.tokenizer import Text
 from headway.training.settings import Training
 from headway.training.task import Task
@@ -28,7 +28,7 @@ class Setup:
     data: Data | Files
     text: Text
     target_text: Text | None  # unset: the same kind for both sides
-    design: Model
+    design: ModelDesign
     training: Training
     folder: Path  # of the model; caches lie in its `state`
     notes: list[str] = field(default_factory=list)  # what the user should hear; the trainer shows it
@@ -62,7 +62,7 @@ class Loaded:
     task: TaskSettings
     data: Data | Files
     text: Text
-    design: Model
+    design: ModelDesign
     tensors: Mapping[str, Tensor]
     facts: Mapping[str, Any]  # of headway.json
     device: torch.device

@@ -40,16 +40,14 @@ class Subword:
     section: ClassVar[bool] = True
 
     kind: Literal["subword"] = "subword"  # subword, characters or words
-    algorithm: Literal["bpe", "unigram"] = "bpe"  # how the vocabulary is learnt and words are split
+    algorithm: Literal["bpe", "unigram"] = "bpe"  # how the vocabulary is learned and words are split
     size: int | None = None  # vocabulary size; unset: chosen from the amount of text, 10,000 for 30,000 pairs
     joint: bool = True  # one vocabulary for source and target
-    coverage: float | None = (
-        None  # share of characters in the vocabulary, 0.98 to 1; unset: 1, or 0.9995 if there are thousands
-    )
-    byte_fallback: bool = True  # encode unknown characters as bytes, so that no text gives <unk>
-    pieces: tuple[str, ...] = ()  # strings that are always one token, for example ["<br>"]
-    sampling: float = 0.0  # subword regularisation, 0: off; bpe: dropout probability; unigram: alpha; usual is 0.1
-    lowercase: bool = False  # lowercase all text; outputs are lowercase too
+    coverage: float | None = None  # share of characters in the vocabulary; unset: 1, or 0.9995 if there are thousands
+    byte_fallback: bool = True  # encode unknown characters as bytes
+    pieces: tuple[str, ...] = ()  # strings that are never split, for example ["<br>"]
+    sampling: float = 0.0  # 0: off; bpe: BPE-dropout probability; unigram: smoothing alpha; 0.1 is usual for both
+    lowercase: bool = False  # lower-case all text; this cannot be undone
 
     def __post_init__(self) -> None:
         if self.size is not None and not 8 <= self.size <= 1_000_000:

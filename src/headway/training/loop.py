@@ -58,7 +58,7 @@ def step(job: Job, meter: Meter, batches: list[Batch], tokens: float) -> None:
     progress.step += 1
     on_device = [batch.to(device, non_blocking=True) for batch in batches]
     seed = seed_of(job.seed, progress.step, job.ranks.rank)
-    numbers = job.engine.step(on_device, seed, job.rate(progress.step), tokens / job.ranks.world)
+    numbers = job.engine.step(on_device, progress.step, seed, job.rate(progress.step), tokens / job.ranks.world)
     job.average.update(progress.step, job.total, job.weights)
     progress.cursor = batches[-1].cursor
     meter.add(numbers, batches)
@@ -94,7 +94,7 @@ def validate(job: Job) -> Event:
     if job.ranks.first:
         load_weights(job.mirror, weights)
         result = job.task.validate(job.mirror, job.engine.device)
-    score = watched(result.scores, job.settings.watch, progress.step) if job.ranks.first else 0.0
+    score = watched(result.scores, job.settings.best_metric, progress.step) if job.ranks.first else 0.0
     score = job.ranks.sum(score)[0]
     better = progress.best is None or score > progress.best
     progress.best, progress.stale = (score, 0) if better else (progress.best, progress.stale + 1)
@@ -102,11 +102,11 @@ def validate(job: Job) -> Event:
     return Validated(progress.step, result.scores, result.sample, better, result.facts, result.attention)
 
 
-def watched(scores: dict[str, float], watch: str, step: int) -> float:
+def watched(scores: dict[str, float], metric: str, step: int) -> float:
     """Higher is better. Without validation pairs the latest is the best."""
     if not scores:
         return float(step)
-    score = scores[watch] if watch in scores and watch != "loss" else -scores["loss"]
+    score = scores[metric] if metric in scores and metric != "loss" else -scores["loss"]
     return score if math.isfinite(score) else -sys.float_info.max
 
 

@@ -9,7 +9,7 @@ from headway.storage.weights import gathered, load_weights
 from headway.training.engine import seed_of
 from headway.training.job import Job, Progress
 from headway.training.optimiser import forget_moments
-from headway.training.recurrent_state import untouched
+from headway.training.recurrent_state import preserved
 
 STEPS = {"cpu": 4}
 STEPS_ELSEWHERE = 40  # a GPU first records its graphs
@@ -27,7 +27,7 @@ def rehearse(job: Job) -> Pace:
     update = job.engine.update
     weights = {name: tensor.clone() for name, tensor in job.weights().items()}
     state = {name: tensor.clone() for name, tensor in update.state().items()}
-    with untouched(job.engine.carried):
+    with preserved(job.engine.recurrent_state):
         step = time_steps(job)
     load_weights(job.model, weights)
     update.restore(state)
@@ -48,7 +48,7 @@ def time_steps(job: Job) -> float:
         batches = [next(stream) for _ in range(job.settings.accumulate)]
         begun = time.monotonic()
         tokens = float(batches[0].tokens)
-        numbers = job.engine.step([b.to(device) for b in batches], seed_of(job.seed, step), 0.0, tokens)
+        numbers = job.engine.step([b.to(device) for b in batches], step, seed_of(job.seed, step), 0.0, tokens)
         numbers.tolist()  # waits for the device
         took.append(time.monotonic() - begun)
     later = sorted(took[len(took) // 4 :])

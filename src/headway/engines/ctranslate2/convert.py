@@ -11,7 +11,7 @@ from headway.engines.ctranslate2.specification import specification
 from headway.errors import UsageError
 from headway.model.design import EncoderDecoderDesign
 from headway.model.kernels import Fused
-from headway.model.plain_design import Exportable, with_plain_attention
+from headway.model.plain_design import Exportable, other_part, with_plain_attention
 from headway.storage.weights import NamedTensors
 from headway.text.vocabulary import BOS, EOS, UNK
 from headway.version import extra
@@ -59,6 +59,8 @@ def different(pieces: Sequence[str]) -> list[str]:
 
 def check_ctranslate2(design: Exportable) -> None:
     """Refuse by name what the format has no place for."""
+    if (part := other_part(design)) is not None:
+        raise refusal(part)
     looks = [("attention", design.attention)]
     if isinstance(design, EncoderDecoderDesign):
         looks.append(("encoder attention", design.encoder_attention or design.attention))

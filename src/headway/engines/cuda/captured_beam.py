@@ -21,7 +21,8 @@ from torch import Tensor
 from headway.engines.cuda.beam_buffers import Extent, Trellis
 from headway.engines.cuda.fused_decoder import LeanWriter
 from headway.model.cuda_graph import Graph, record_onto
-from headway.model.models import EncoderDecoder, Rows
+from headway.model.decoders.transformer import TransformerState
+from headway.model.models import EncoderDecoder
 from headway.model.states import Fixed, Indexed
 from headway.search.base import Hypothesis
 from headway.search.beam import Beam
@@ -89,11 +90,13 @@ class ModelWriter:
 
     def __init__(self, model: EncoderDecoder, extent: Extent, room: Callable[[], Fixed]) -> None:
         self.model, self.extent, self.room = model, extent._replace(lanes=extent.sentences), room
-        self.rows: Rows | None = None
+        self.rows: TransformerState | None = None
 
     def read(self, source: Int[Tensor, "b s"]) -> None:
-        self.rows = self.model.start(source, self.room)
-        self.rows.pos = self.rows.pos.clone()
+        rows = self.model.start(source, self.room)
+        assert isinstance(rows, TransformerState)
+        rows.pos = rows.pos.clone()
+        self.rows = rows
 
     def write(self, trellis: Trellis, search: Beam) -> None:
         rows = self.rows

@@ -10,6 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from headway.engines.cuda.captured_beam import CapturedBeam
+from headway.model.decoders import TransformerDecoder
 from headway.model.models import EncoderDecoder
 from headway.search import Beam, Greedy, Hypothesis, Search
 from headway.search.logits_processors import Shape
@@ -32,7 +33,8 @@ class CudaEngine:
         self, source: Int[Tensor, "b s"], search: Search, shapes: Sequence[Shape] = ()
     ) -> list[list[Hypothesis]]:
         beam = as_beam(search)
-        if beam is None or shapes or beam.limits.shapes(source):
+        recordable = isinstance(self.model.decoder, TransformerDecoder)
+        if beam is None or not recordable or shapes or beam.limits.shapes(source):
             with self.busy, torch.cuda.device_of(self.model.head.weight):
                 return search(self.model, source.to(self.model.head.weight.device, non_blocking=True), shapes)
         return self.captured(beam)(source)

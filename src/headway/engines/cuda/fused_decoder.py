@@ -1,6 +1,6 @@
 """A decoding step in as few launches as its products allow: what lies between two of them is one kernel.
 
-For decoders made of the ordinary parts; `objection` says what keeps a model from it.
+For decoders made of the ordinary parts; `unsupported` says what keeps a model from it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from torch.nn import functional as F
 from headway.engines.cuda.beam_buffers import Extent, Trellis
 from headway.model.attention import Attention
 from headway.model.blocks import DecoderBlock
+from headway.model.decoders import TransformerDecoder
 from headway.model.feed_forward import ReluLayer
 from headway.model.kernels.fused import FusedKernel
 from headway.model.models import EncoderDecoder
 from headway.model.norms import RMS, Layer
+from headway.model.outputs import VocabularyHead
 from headway.model.positions import Positions
 from headway.model.positions.learned import LearnedPositions
 from headway.model.positions.sinusoidal import SinusoidalPositions
@@ -40,22 +42,26 @@ HEAD_WIDTHS = (16, 32, 64, 128)
 ADDED = (Positions, SinusoidalPositions, LearnedPositions)  # positions that at most add to the embedding
 
 
-def objection(model: EncoderDecoder) -> str | None:
-    """Why this model's step cannot be lean, or None."""
+def unsupported(model: EncoderDecoder) -> str | None:
+    """Return why this model's step cannot be fused, or None."""
+    if type(model.decoder) is not TransformerDecoder:
+        return f"a decoder of kind {type(model.decoder).__name__}"
+    if type(model.head) is not VocabularyHead:
+        return f"an output distribution of kind {type(model.head).__name__}"
     layers = list(blocks(model))
     residuals = [each for layer in layers for each in around(layer)]
     attentions = [each for layer in layers for each in (layer.self_attention, layer.cross_attention)]
-    norms = [model.decoder.last_norm, *(getattr(each, "norm", None) for each in residuals)]
+    norms = [model.transformer.last_norm, *(getattr(each, "norm", None) for each in residuals)]
     if len({type(each) for each in residuals}) != 1 or type(residuals[0]) not in (PostNorm, PreNorm):
         return f"residuals of kind {type(residuals[0]).__name__}"
     if not all(type(norm) in (Layer, RMS, type(None)) for norm in norms):
         return f"norms of kind {type(norms[-1]).__name__}"
-    if isinstance(residuals[0], PostNorm) and model.decoder.last_norm is not None:
+    if isinstance(residuals[0], PostNorm) and model.transformer.last_norm is not None:
         return "a last norm after norms"
-    return next((reason for each in attentions if (reason := attention_objection(each))), None)
+    return next((reason for each in attentions if (reason := attention_unsupported(each))), None)
 
 
-def attention_objection(attention: Attention) -> str | None:
+def attention_unsupported(attention: Attention) -> str | None:
     if type(attention.kernel) is not FusedKernel:
         return f"attention of kind {type(attention.kernel).__name__}"
     if type(attention.positions) not in ADDED:
@@ -66,7 +72,7 @@ def attention_objection(attention: Attention) -> str | None:
 
 
 def blocks(model: EncoderDecoder) -> Iterable[DecoderBlock]:
-    return cast("Iterable[DecoderBlock]", model.decoder.layers)
+    return cast("Iterable[DecoderBlock]", model.transformer.layers)
 
 
 def around(layer: DecoderBlock) -> tuple[nn.Module, nn.Module, nn.Module]:
@@ -93,7 +99,7 @@ def joins(model: EncoderDecoder) -> list[Join]:
     if isinstance(residuals[0], PostNorm):
         after = [Join(cast("PostNorm", each).weight, norm, False) for each, norm in zip(residuals, norms, strict=True)]
         return [Join(1.0, None, True), *after]
-    last = cast("Layer | RMS | None", model.decoder.last_norm)
+    last = cast("Layer | RMS | None", model.transformer.last_norm)
     return [Join(1.0, norm, True) for norm in (*norms, last)]
 
 
@@ -113,7 +119,7 @@ class LeanWriter:
     def __init__(self, model: EncoderDecoder, extent: Extent) -> None:
         self.model, self.extent = model, extent
         self.joins = joins(model)
-        positions, table, room = model.decoder.positions, model.target_embedding.weight, extent.room
+        positions, table, room = model.transformer.positions, model.target_embedding.weight, extent.room
         pos = torch.arange(room + 1, device=table.device).clamp(max=(positions.longest or room) - 1)[None]
         self.places = positions.embed(table.new_zeros(1, room + 1, table.size(1)), pos)[0].contiguous()
         self.memory: Memory | None = None
@@ -123,18 +129,18 @@ class LeanWriter:
         """Whether a beam of this size can be written so."""
         if fits is None or not fits(size, len(model.head.weight)):
             return False
-        return model.head.weight.is_cuda and objection(model) is None
+        return model.head.weight.is_cuda and unsupported(model) is None
 
     def read(self, source: Int[Tensor, "b s"]) -> None:
-        views, rows = self.model.encode(source), self.extent.lanes * self.extent.size
+        memories, rows = self.model.encode(source).memories, self.extent.lanes * self.extent.size
         own, keys = [], []
-        for layer, view in zip(blocks(self.model), views, strict=True):
+        for layer, memory in zip(blocks(self.model), memories, strict=True):
             cross, itself = layer.cross_attention, layer.self_attention
             start = cross.query_width
-            keys.append(F.linear(view.x, cross.qkv.weight[start:], part(cross.qkv.bias, start, None)))
-            own.append(view.x.new_empty(2, rows, itself.key_heads, self.extent.room, itself.head_width))
+            keys.append(F.linear(memory.x, cross.qkv.weight[start:], part(cross.qkv.bias, start, None)))
+            own.append(memory.x.new_empty(2, rows, itself.key_heads, self.extent.room, itself.head_width))
         origin = torch.empty(2, rows, self.extent.room, dtype=torch.int32, device=source.device)
-        self.memory = Memory(own, origin, keys, [cast("Tensor", view.mask.keys) for view in views])
+        self.memory = Memory(own, origin, keys, [cast("Tensor", memory.mask.keys) for memory in memories])
 
     def write(self, trellis: Trellis, search: Beam) -> None:
         assert self.memory is not None and settle is not None

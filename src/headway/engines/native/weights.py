@@ -19,6 +19,7 @@ from headway.model.feed_forward import FeedForward, Gelu, Relu, Swiglu, Swish
 from headway.model.kernels import Fused, Mixing, Softmax
 from headway.model.kernels.scores import Dot, ScaledDot
 from headway.model.norms import LayerNorm, RMSNorm
+from headway.model.plain_design import other_part
 from headway.model.positions import Alibi, Bucketed, Learned, NoPositions, Rotary, Sinusoidal
 from headway.model.residuals import DeepNorm, Post, Pre, ReZero
 from headway.model.size import Size
@@ -40,10 +41,12 @@ class Packed(NamedTuple):
     reads: Array  # for each decoder layer the encoder layer that it looks at
 
 
-def objection(design: Design) -> str | None:
-    """Why the kernel cannot compute this model, or None."""
+def unsupported(design: Design) -> str | None:
+    """Return why the kernel cannot compute this model, or None."""
     if not isinstance(design, EncoderDecoderDesign):
         return f"the kernel runs encoder-decoders, this is {design.__class__.__name__}"
+    if (part := other_part(design)) is not None:
+        return f"the kernel has no {part}"
     parts = [
         ("feed_forward", design.feed_forward, tuple(FEEDS)),
         ("residual", design.residual, tuple(PLACES)),
@@ -79,7 +82,7 @@ def round_up(number: int, whole: int) -> int:
 
 def pack(design: Design, tensors: Mapping[str, Tensor], precision: Precision) -> Packed:
     """Raises Unavailable where the kernel cannot express the model."""
-    reason = objection(design)
+    reason = unsupported(design)
     if reason is not None or not isinstance(design, EncoderDecoderDesign):
         raise Unavailable(reason or "")
     with torch.no_grad():

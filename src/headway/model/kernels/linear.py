@@ -51,7 +51,8 @@ class LinearKernel(Kernel):
         """Causal sums chunk by chunk: n x chunk inside a chunk, a running e x e sum between them."""
         length, older = k.size(2), k.size(2) - q.size(2)  # keys of an earlier segment have no queries
         q = F.pad(q, (0, 0, older, 0))
-        q, k, v = (F.pad(x, (0, 0, 0, -length % self.chunk)).unflatten(2, (-1, self.chunk)) for x in (q, k, v))
+        padded = (F.pad(x, (0, 0, 0, -length % self.chunk)) for x in (q, k, v))
+        q, k, v = (torch.unflatten(x, 2, (-1, self.chunk)) for x in padded)
         sums = k.transpose(-1, -2) @ v
         before = sums.cumsum(dim=2) - sums
         inside = (q @ k.transpose(-1, -2)).tril() @ v
@@ -83,7 +84,7 @@ class Linear:
     """Attention in linear time; cannot use positions that act on scores."""
 
     kind: Literal["linear"] = "linear"
-    chunk: int = 64  # tokens treated together in the causal form
+    chunk: int = 64  # tokens processed together in the causal form
 
     def __post_init__(self) -> None:
         check_range("chunk", self.chunk, 1, 1_000_000)

@@ -103,7 +103,7 @@ def remembered(model: LanguageModel, documents: Sequence[Document], segment: int
     a long document is cut into parts that are read side by side, each after a beginning that only fills the memory.
     """
     losses = [np.zeros(len(document) - 1) for document in documents]
-    reach = len(model.stack.layers) * -(-model.memory // segment) * segment
+    reach = len(model.transformer.layers) * -(-model.memory // segment) * segment
     stride = PART * max(reach, segment)
     cut = list(windows([len(lost) for lost in losses], stride + reach, stride))
     rows = max(1, PACK_TOKENS // (segment + model.memory))

@@ -65,7 +65,7 @@ def watching(
     model: EncoderDecoder, translator: Translator, request: TraceRequest, check: Check, prefix: tuple[int, ...] = ()
 ) -> Watched:
     """A search under the task's own rules; the output must fit what can be shown."""
-    limits, longest = translator.task.limits, min(LONGEST, model.decoder.positions.longest or LONGEST)
+    limits, longest = translator.task.limits, min(LONGEST, model.transformer.positions.longest or LONGEST)
     limits = replace(limits, extra=limits.extra + len(prefix), longest=min(limits.longest, longest))
     beam = Beam(size=request.beam_size, alpha=request.alpha or 0.0, n_best=request.beam_size, limits=limits)
     rules = translator.task.output.shapes([request.q], translator.tokenizers.target)

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from headway.data.padding import pad_rows
-from headway.model.hooks import looked_at
+from headway.model.decoders import TransformerDecoder
+from headway.model.hooks import source_attention
 from headway.model.models import EncoderDecoder
 from headway.storage.byte_tables import pack
 from headway.text.tokenizer import Tokenizers
@@ -21,9 +22,9 @@ def attending(
 ) -> dict[str, Any]:
     """The last decoder layer's look at the source, the mean of its heads; a row for each piece that was written."""
     target = tokenizers.target.encode(output)
-    if max(len(source), len(target) + 1) > LONGEST:
+    if max(len(source), len(target) + 1) > LONGEST or not isinstance(model.decoder, TransformerDecoder):
         return {}
-    weights = looked_at(model, pad_rows([source], device), pad_rows([[BOS, *target]], device))
+    weights = source_attention(model, pad_rows([source], device), pad_rows([[BOS, *target]], device))
     columns = [tokenizers.source.piece(piece) for piece in source]
     rows = [tokenizers.target.piece(piece) for piece in [*target, EOS]]
     return {"rows": rows, "columns": columns, **pack(weights[0])}
