@@ -66,7 +66,7 @@ class Pairs:
         self._values = np.array(list(table.values()) or [-1], dtype=np.int32)[order]
 
     def find(self, left: Integer[np.ndarray, "*s"], right: Integer[np.ndarray, "*s"]) -> Int[np.ndarray, "*s"]:
-        wanted = self._key(left.astype(np.int64), right)
+        wanted: Int[np.ndarray, "*s"] = self._key(left.astype(np.int64), right)
         place = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
         return np.where(self._keys[place] == wanted, self._values[place], -1)
 
