@@ -148,6 +148,7 @@ class Reply:
     status: int
     headers: dict[str, str]
     body: bytes
+    unread: int = 0  # parts of the request that the application did not read
 
     def json(self) -> Any:
         return json.loads(self.body)
@@ -173,6 +174,7 @@ async def ask(
     async def receive() -> dict[str, Any]:
         if waiting:
             part = waiting.pop(0)
+            reply.unread = len(waiting)
             return {"type": "http.request", "body": part, "more_body": bool(waiting)}
         await (left or asyncio.Event()).wait()
         return {"type": "http.disconnect"}

@@ -17,8 +17,8 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 from urllib3 import HTTPResponse
 
-from asking import Asked, asking
 from headway.serve.problems import NO_ROOM
+from server_client import Asked, asking
 from serving import FakeWorker, Reply
 
 CHECKS = [not_a_server_error, response_schema_conformance, content_type_conformance]

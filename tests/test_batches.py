@@ -19,6 +19,7 @@ from headway import config
 from headway.data import order as orders
 from headway.data import store as stores
 from headway.data.batches import Batch, Batches, BatchSettings
+from headway.data.bucketing import Bounded, Shape
 from headway.data.corpus import Pair
 from headway.data.order import Cursor
 from headway.data.prefetch import Prefetch
@@ -248,7 +249,9 @@ def test_batches_of_many_windows_are_estimated(store: Store, small_windows: None
 
 def test_bounded_shapes_are_few_and_known(store: Store, small_windows: None) -> None:
     batches = Batches(store, BOUNDED, seed=3)
-    known = batches.packing.known_shapes()
+    bounded = batches.packing
+    assert isinstance(bounded, Bounded)
+    known = [Shape(bounded.capacity(level), *sides) for level, both in enumerate(bounded.sides) for sides in both]
     seen = Counter(batch.shape for batch in first(batches, 300))
     assert len(known) <= 32
     assert sum(count for shape, count in seen.items() if shape in known) >= 0.8 * 300
@@ -389,7 +392,7 @@ def test_a_limit_on_sentences(store: Store) -> None:
 def test_a_budget_below_the_longest_sentence_is_refused(store: Store) -> None:
     longest = max(store.facts.longest[0], store.facts.longest[1] + 1)
     first(Batches(store, BatchSettings(tokens=longest), seed=1), 1)
-    with pytest.raises(UsageError, match=f"cannot hold the longest sentence, {longest} pieces"):
+    with pytest.raises(UsageError, match=f"cannot hold the longest sentence of {longest} tokens"):
         Batches(store, BatchSettings(tokens=longest - 1), seed=1)
 
 

@@ -29,13 +29,13 @@ from headway.exchange.exports import export_model
 from headway.serve.models import model_ids
 from headway.tasks.run import Run
 from headway.tasks.translation.task import share_of
-from models import TEXT, random_folder
+from model_folders import TEXT, random_folder
 from serving import DeskWorker, ask, local
 
 ROOT = Path(__file__).parent.parent
 RECIPE = ROOT / "recipes" / "builtin"
 LARGEST = 16 << 20  # bytes of the whole folder
-NONE = "name a model folder: none comes with this package"
+NONE = "name a model folder: this package comes without a model"
 DIRECTIONS = [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en")]
 DATA = Data(corpora=tuple(Corpus(f"a.{a}", f"a.{b}", tag=b, source_language=a) for a, b in DIRECTIONS), longest=40)
 

@@ -115,7 +115,7 @@ def test_tensors_on_a_gpu_are_saved(folder: Path) -> None:
 def test_a_group_that_was_not_saved_is_named(folder: Path) -> None:
     with Checkpoints(folder) as checkpoints:
         path = save(checkpoints, 1)
-    with pytest.raises(UsageError, match="no averages; it holds model, optimiser, random"):
+    with pytest.raises(UsageError, match="has no averages; it has model, optimiser, random"):
         read_checkpoint(path).tensors("averages")
 
 
@@ -377,7 +377,7 @@ def test_a_manifest_that_lists_files_elsewhere_is_refused(folder: Path) -> None:
     for name in ("../outside.json", "/etc/passwd", "a/b.json", "x.py"):
         changed = {**table, "files": {**table["files"], name: {"size": 1, "sha256": ""}}}
         (path / "manifest.json").write_bytes(sealed(changed))
-        with pytest.raises(DamagedError, match="no file of a checkpoint"):
+        with pytest.raises(DamagedError, match="is not a file of a checkpoint"):
             read_checkpoint(path)
 
 

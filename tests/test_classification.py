@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from sklearn import metrics
 from typer.testing import CliRunner
 
-import annotations
 import corpora
-import nursery
+import fork_server
+import labelled_corpora
 from headway.cli import app
 from headway.commands.evaluate import evaluate as evaluate_command
 from headway.data.bucketing import Shape
@@ -40,8 +40,8 @@ CUTS = (",", "")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, float]]:
     folder = tmp_path_factory.mktemp("classifier")
     longer = {"training": {"steps": 60, "validate_every": 30}, "data": {"longest": 30}}
-    whole = annotations.table(TASK, annotations.write_texts(folder), WORDS, longer)
-    return folder / "model", annotations.train(folder / "model", whole)
+    whole = labelled_corpora.table(TASK, labelled_corpora.write_texts(folder), WORDS, longer)
+    return folder / "model", labelled_corpora.train(folder / "model", whole)
 
 
 def classifier(folder: Path) -> Classifier:
@@ -65,14 +65,14 @@ def test_a_rule_of_order_is_learned(trained: tuple[Path, dict[str, float]]) -> N
 @pytest.mark.parametrize("pooling", ["class_token", "attention"])
 def test_every_pooling_learns(tmp_path: Path, pooling: str) -> None:
     longer = {"training": {"steps": 60, "validate_every": 60}, "task": {**TASK, "pooling": {"kind": pooling}}}
-    whole = annotations.table(TASK, annotations.write_texts(tmp_path, 300), WORDS, longer)
-    assert annotations.train(tmp_path / "model", whole)["accuracy"] > 80
+    whole = labelled_corpora.table(TASK, labelled_corpora.write_texts(tmp_path, 300), WORDS, longer)
+    assert labelled_corpora.train(tmp_path / "model", whole)["accuracy"] > 80
 
 
 def test_many_labels_have_a_threshold_that_lies_in_the_folder(tmp_path: Path) -> None:
     many = {"task": {**TASK, "multi_label": True}, "training": {"steps": 60, "validate_every": 30, "best_metric": "f1"}}
-    whole = annotations.table(TASK, annotations.write_many(tmp_path), WORDS, many)
-    assert annotations.train(tmp_path / "model", whole)["f1"] > 85
+    whole = labelled_corpora.table(TASK, labelled_corpora.write_many(tmp_path), WORDS, many)
+    assert labelled_corpora.train(tmp_path / "model", whole)["f1"] > 85
     facts = json.loads((tmp_path / "model" / "headway.json").read_text())
     model = classifier(tmp_path / "model")
     assert model.threshold == facts["threshold"] and 0 < model.threshold < 1
@@ -114,23 +114,23 @@ def test_the_head_is_described_with_all_its_parameters(trained: tuple[Path, dict
 
 def test_a_killed_run_goes_on_bit_for_bit(tmp_path: Path) -> None:
     change = {"task": {**TASK, "multi_label": True}, "training": {"batch": {"tokens": 128, "shapes": "bounded"}}}
-    whole = annotations.table(TASK, annotations.write_many(tmp_path, 150), WORDS, change)
-    run = annotations.write_config(tmp_path, whole)
-    assert nursery.run(tmp_path, "train", run, "--out", tmp_path / "whole")[0] == 0
-    child = nursery.start(tmp_path, "train", run, "--out", tmp_path / "killed")
-    nursery.wait_for(tmp_path / "killed" / "state" / "step-00000006")
+    whole = labelled_corpora.table(TASK, labelled_corpora.write_many(tmp_path, 150), WORDS, change)
+    run = labelled_corpora.write_config(tmp_path, whole)
+    assert fork_server.run(tmp_path, "train", run, "--out", tmp_path / "whole")[0] == 0
+    child = fork_server.start(tmp_path, "train", run, "--out", tmp_path / "killed")
+    fork_server.wait_for(tmp_path / "killed" / "state" / "step-00000006")
     assert child.send(signal.SIGKILL, after=0.0) in (-9, 0), child.said()
-    code, said = nursery.run(tmp_path, "train", "--out", tmp_path / "killed")
+    code, said = fork_server.run(tmp_path, "train", "--out", tmp_path / "killed")
     assert code == 0, said
     assert corpora.outcome(tmp_path / "killed") == corpora.outcome(tmp_path / "whole")
 
 
 def test_dummy_rows_have_no_weight(tmp_path: Path) -> None:
     """Batches of few shapes are filled up; the loss is that of the real texts."""
-    whole = annotations.table(
-        TASK, annotations.write_texts(tmp_path, 60), WORDS, {"task": {**TASK, "word_dropout": 0.0}}
+    whole = labelled_corpora.table(
+        TASK, labelled_corpora.write_texts(tmp_path, 60), WORDS, {"task": {**TASK, "word_dropout": 0.0}}
     )
-    made = annotations.trainer(tmp_path / "m", whole)
+    made = labelled_corpora.trainer(tmp_path / "m", whole)
     assert isinstance(made.task, ClassificationTask)
     forward = made.task.forward_pass(made.job.model.eval())
     rows = np.arange(5)
@@ -209,14 +209,14 @@ def test_files_are_read_by_their_names(
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("x.tsv", "a\tup\nb\n", "x.tsv:2: 1 column, at least 2 are wanted: the text in 1, its label in 2"),
-        ("x.tsv", "a\tup\nb\t\n", "x.tsv:2: 0 labels, one is wanted; for several set task.multi_label = true"),
+        ("x.tsv", "a\tup\nb\n", "x.tsv:2: 1 column, but at least 2 are needed: the text in 1, its label in 2"),
+        ("x.tsv", "a\tup\nb\t\n", "x.tsv:2: 0 labels, but one is expected; for several set task.multi_label = true"),
         ("x.tsv", "a\tup\nb\tc\tup\n", "x.tsv:2: 3 columns, but 2 in the first line: is a tab in the text?"),
-        ("x.jsonl", '{"text": "a", "label": null}\n', "x.jsonl:1: 'label' is null; a text or a number is wanted"),
-        ("x.jsonl", '{"text": "a", "label": {}}\n', "x.jsonl:1: 'label' is {}; a text or a number is wanted"),
+        ("x.jsonl", '{"text": "a", "label": null}\n', "x.jsonl:1: 'label' is null; it must be a string or a number"),
+        ("x.jsonl", '{"text": "a", "label": {}}\n', "x.jsonl:1: 'label' is {}; it must be a string or a number"),
         ("x.jsonl", '{"text": "a"}\n', "x.jsonl:1: no 'text' or no 'label'; the fields are text"),
         ("x.jsonl", "nonsense\n", "x.jsonl:1: not JSON"),
-        ("x.jsonl", '{"text": "a", "label": ["u", "v"]}\n', "x.jsonl:1: 'label' is a list, one label is wanted"),
+        ("x.jsonl", '{"text": "a", "label": ["u", "v"]}\n', "x.jsonl:1: 'label' is a list, but one label is expected"),
         ("x.tsv", "a\tup\nb\tup\n", "all texts have the label 'up'; two are wanted at least"),
         ("x.tsv", "\tup\n", "no text with a label is in it"),
     ],
@@ -225,20 +225,23 @@ def test_a_bad_file_is_told_in_one_line(tmp_path: Path, name: str, text: str, sa
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError) as error:
-        annotations.trainer(tmp_path / "m", annotations.table(TASK, path, WORDS))
+        labelled_corpora.trainer(tmp_path / "m", labelled_corpora.table(TASK, path, WORDS))
     assert said in str(error.value) and "\n" not in str(error.value)
 
 
 def test_empty_and_long_texts_are_counted_and_told(tmp_path: Path) -> None:
-    path = annotations.write_texts(tmp_path, 60)
+    path = labelled_corpora.write_texts(tmp_path, 60)
     with path.open("a", encoding="utf-8") as file:
         file.write(" \tup\n" + "good " * 300 + "\tup\n")
     roomy = {"data": {"dev_sentences": 0}, "training": {"batch": {"tokens": 512}}}
-    made = annotations.trainer(tmp_path / "m", annotations.table(TASK, path, WORDS, roomy))
+    made = labelled_corpora.trainer(tmp_path / "m", labelled_corpora.table(TASK, path, WORDS, roomy))
     facts = made.task.facts()
     assert (facts["texts"], facts["empty"], facts["cut"]) == (61, 1, 0)
     short = {"data": {"dev_sentences": 0, "longest": 100}}
-    assert annotations.trainer(tmp_path / "n", annotations.table(TASK, path, WORDS, short)).task.facts()["cut"] == 1
+    assert (
+        labelled_corpora.trainer(tmp_path / "n", labelled_corpora.table(TASK, path, WORDS, short)).task.facts()["cut"]
+        == 1
+    )
     assert made.run.task.look(made.run.data, force=False, seed=made.run.seed) == [
         f"doctor: 1 texts are empty and left out ({path}:61)"
     ]
@@ -299,15 +302,15 @@ def test_unknown_labels_and_empty_texts_at_evaluation(tmp_path: Path, trained: t
 def test_predict_and_evaluate_from_the_command_line(tmp_path: Path, trained: tuple[Path, dict[str, float]]) -> None:
     text, picture = tmp_path / "in.txt", tmp_path / "confusion.png"
     text.write_text("good dog bad\n\nbad dog good\n", encoding="utf-8")
-    code, said = nursery.run(tmp_path, "predict", trained[0], "--input", text, "--output", tmp_path / "out.tsv")
+    code, said = fork_server.run(tmp_path, "predict", trained[0], "--input", text, "--output", tmp_path / "out.tsv")
     assert code == 0, said
     assert (tmp_path / "out.tsv").read_text() == "good dog bad\tup\n\nbad dog good\tdown\n"
     out = ("--picture", picture, "--html", tmp_path / "o.html", "--json", tmp_path / "o.json")
-    code, said = nursery.run(tmp_path, "evaluate", trained[0], tmp_path / "out.tsv", *out)
+    code, said = fork_server.run(tmp_path, "evaluate", trained[0], tmp_path / "out.tsv", *out)
     assert code == 0, said
     assert picture.read_bytes().startswith(b"\x89PNG") and "confusion" in (tmp_path / "o.html").read_text()
     assert json.loads((tmp_path / "o.json").read_text())["scores"]["accuracy"]["value"] == 100
-    assert nursery.run(tmp_path, "predict", trained[0], "--input", text, "--layout", "columns")[0] == 2
+    assert fork_server.run(tmp_path, "predict", trained[0], "--input", text, "--layout", "columns")[0] == 2
 
 
 def test_symmetric_kl_is_half_of_both_divergences() -> None:

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from asking import Asked, asking
 from headway.serve.keys import make_key
+from server_client import Asked, asking
 from serving import FACTS, FakeWorker, said
 
 PAIRS = [["en", "de", ""], ["de", "en", ""], ["en", "zh", ""], ["en", "pb", ""], ["he", "en", ""], ["nb", "en", ""]]

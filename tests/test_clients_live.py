@@ -20,7 +20,7 @@ import uvicorn
 from deepl.api_data import MultilingualGlossaryDictionaryEntries
 
 from headway.tasks.translation.translator import Translator
-from models import random_folder
+from model_folders import random_folder
 from serving import DeskWorker, local
 
 TEXT = "a dog runs through the snow"

@@ -15,7 +15,7 @@ from headway.search.constrained import allocate_beam
 from headway.search.logits_processors import BannedPhrases, NoRepeatNgram, SuppressTokens
 from headway.text.protected_spans import lost
 from headway.text.vocabulary import EOS
-from steppers import Oracle, exhaustive, sources, tiny_model
+from small_steppers import Oracle, exhaustive, sources, tiny_model
 
 PIECES = 10
 PHRASE = st.lists(st.integers(4, PIECES - 1), min_size=1, max_size=3)

@@ -11,7 +11,7 @@ import torch
 import corpora
 from headway.training.engine import CapturedEngine
 from headway.training.signals import StopRequest
-from kinds import KINDS, certain, trainer
+from recorded_runs import KINDS, certain, trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 

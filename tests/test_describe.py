@@ -127,7 +127,7 @@ def test_a_folder_with_broken_weights(tmp_path: Path) -> None:
     assert "config.toml: cannot be read" in refused(describe, str(tmp_path))
     (tmp_path / "config.toml").write_text(dump(SMALL))
     (tmp_path / "model.safetensors").write_bytes(b"nothing")
-    assert "is not a sound safetensors file" in refused(describe, str(tmp_path))
+    assert "is not a valid safetensors file" in refused(describe, str(tmp_path))
 
 
 # ---------------------------------------------------------------- counting

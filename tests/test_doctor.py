@@ -112,7 +112,7 @@ def test_a_slip_that_a_second_one_hides_is_found(paths: tuple[Path, Path], first
     write(paths, TEXT.source, target)
     diagnosis = examine(*paths, quick=True)
     assert diagnosis.lines == (2000, 2000)
-    finding = find(diagnosis, "beside the translation of another line")
+    finding = find(diagnosis, "paired with the translation of another line")
     assert finding.severity == "fatal"
     assert abs(line_of(finding) - (first + 1)) <= 4
     assert abs(finding.count - (second - first)) <= 6
@@ -123,14 +123,14 @@ def test_a_conversation_is_no_slip(paths: tuple[Path, Path]) -> None:
     said = TEXT.source
     pairs = [(" | ".join(said[max(0, i - 2) : i]), said[i]) for i in range(1, len(said))]
     write(paths, *map(list, zip(*pairs, strict=True)))
-    assert find(examine(*paths), "beside the translation of another").severity == "fatal"
+    assert find(examine(*paths), "paired with the translation of another").severity == "fatal"
     told = examine(*paths, names=Names("", "", "en", "en"))
-    finding = find(told, "more like another line")
-    assert finding.severity == "warning" and finding.advice.startswith("as it should be where a line answers")
+    finding = find(told, "more similar to another line")
+    assert finding.severity == "warning" and finding.advice.startswith("normal if each line answers")
     told.refuse_if_fatal()
     named = tuple(path.with_suffix(".en") for path in (paths[0].with_stem("contexts"), paths[1].with_stem("replies")))
     write(named, *map(list, zip(*pairs, strict=True)))
-    assert find(examine(*named), "more like another line").severity == "warning"
+    assert find(examine(*named), "more similar to another line").severity == "warning"
 
 
 def test_a_missing_block_is_found(paths: tuple[Path, Path]) -> None:
@@ -159,7 +159,7 @@ def test_lines_that_do_not_match_are_found(paths: tuple[Path, Path]) -> None:
 def test_a_shuffled_side_is_found(paths: tuple[Path, Path]) -> None:
     write(paths, TEXT.source, random.Random(1).sample(TEXT.target, len(TEXT.target)))
     assert titles(examine(*paths)) == [
-        "warning: nothing in a line tells what stands in the other: do the files belong together?"
+        "warning: the two sides do not look like translations: do the files belong together?"
     ]
 
 
@@ -287,24 +287,24 @@ def test_every_kind_of_odd_line_is_counted(paths: tuple[Path, Path]) -> None:
         "lines blank on both sides": 31,
         "zero-width characters and soft hyphens": 41,
         "direction marks": 42,
-        "characters that other programs take for line ends": 43,
+        "characters that other programs treat as line ends": 43,
         "control characters": 44,
         "damaged characters": 45,
-        "characters of private use": 46,
+        "private-use characters": 46,
         "carriage returns inside lines": 47,
         "text that was decoded wrongly": 51,
-        "escaped characters": 52,
-        "text that is already cut into pieces": 53,
-        "pairs that came before": 72,
+        "escaped characters such as &amp; and &apos;": 52,
+        "text that is already split into subwords": 53,
+        "duplicate pairs": 72,
         f"{paths[0]}: lines in Cyrillic letters, the others are Latin": 63,
     }
     assert {title: (found[title].count, line_of(found[title])) for title in one} == {t: (1, n) for t, n in one.items()}
     assert found["lines blank on one side only"].count == 2
-    assert found["sentences of more than 250 pieces, by a guess"].count == 1
+    assert found["sentences of more than about 250 tokens"].count == 1
     assert found["one side over 12 times longer than the other"].count == 2
     assert set(found) - set(one) == {
         "lines blank on one side only",
-        "sentences of more than 250 pieces, by a guess",
+        "sentences of more than about 250 tokens",
         "one side over 12 times longer than the other",
     }
     assert not examine(*paths).fatal
@@ -342,7 +342,7 @@ def test_prepared_text_is_noticed(paths: tuple[Path, Path]) -> None:
     write(paths, [row.lower().replace(".", " .") for row in TEXT.source[:300]], TEXT.target[:300])
     found = titles(examine(*paths))
     assert [title.split(": ", 2)[2] for title in found] == [
-        "a space before the full stop (100 %): it looks tokenised",
+        "spaces before full stops (100 %): it looks tokenised",
         "no capital letters",
     ]
 
@@ -390,11 +390,11 @@ def test_duplicates_of_a_large_corpus_are_estimated(paths: tuple[Path, Path], mo
     """With room for few pairs, the share is found by a sample of the contents."""
     rows = list(range(2000)) + list(range(1000))
     write(paths, [TEXT.source[row] for row in rows], [TEXT.target[row] for row in rows])
-    exact = find(examine(*paths), "came before")
+    exact = find(examine(*paths), "duplicate pairs")
     assert exact.count == 1000
     monkeypatch.setattr(copies, "MOST_HELD", 400)
     monkeypatch.setattr("headway.data.checks.blocks.MOST_LINES", 256)
-    assert abs(find(examine(*paths), "came before (about").count - 1000) < 350
+    assert abs(find(examine(*paths), "duplicate pairs (about").count - 1000) < 350
     assert Duplicates().one_in == 1
 
 
@@ -408,7 +408,7 @@ def test_one_file_formats(tmp_path: Path) -> None:
     assert (examine(table).lines, titles(examine(table))) == ((2000, 2000), [])
     shifted = tmp_path / "shifted.tsv"
     shifted.write_text("".join(f"{a[0]}\t{b[1]}\n" for a, b in zip(rows[:-1], rows[1:], strict=True)))
-    assert "beside the translation of another line (100 %)" in examine(shifted).fatal[0].title
+    assert "paired with the translation of another line (100 %)" in examine(shifted).fatal[0].title
     objects = tmp_path / "train.jsonl"
     lines = [json.dumps({"translation": {"xx": a, "yy": b}}) for a, b in rows]
     objects.write_text("\n".join([*lines, "broken"]))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from exchanged import OTHERS, PIECES, SMALL, publish, trained
+from exchange_models import OTHERS, PIECES, SMALL, publish, trained
 from headway import recipes
 from headway.commands.export import export
 from headway.engines.ctranslate2.convert import UNKNOWN, convert, different, unsupported_part

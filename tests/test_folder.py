@@ -27,7 +27,7 @@ from headway.storage.checked_weights import check_tensors
 from headway.storage.folder import FORMAT, read_model, write_model
 from headway.storage.lock import Lock
 from headway.storage.publication import newest
-from models import snapshot
+from model_folders import snapshot
 
 
 def publish(folder: Path, value: float, tokenizer: str = "joint.model") -> None:
@@ -296,7 +296,8 @@ def test_a_writer_refuses_links(published: Path, victim: Path, name: str, to: st
     (published / name).symlink_to(published.parent / to)
     before = snapshot(published.parent / "other")
     with pytest.raises(
-        UsageError, match=rf"^\S+/{name} is a link, and nothing is written through it; remove it[^\n]*$"
+        UsageError,
+        match=rf"^\S+/{name} is a link, (through which nothing is written|which a lock must not be); remove it[^\n]*$",
     ):
         publish(published, 3.0)
     assert victim.read_text() == "precious" and snapshot(published.parent / "other") == before
@@ -306,7 +307,7 @@ def test_a_writer_refuses_links(published: Path, victim: Path, name: str, to: st
 def test_a_writer_refuses_a_lock_that_is_another_file(published: Path, victim: Path) -> None:
     for make in (lambda path: os.link(victim, path), os.mkfifo):
         make(published / ".lock")
-        with pytest.raises(UsageError, match="is not a plain file of your own"):
+        with pytest.raises(UsageError, match="must be a regular file of your own"):
             publish(published, 3.0)
         (published / ".lock").unlink()
     assert victim.read_text() == "precious" and told(published) == {"1.0"}
@@ -322,10 +323,10 @@ def test_two_writers_at_once_are_refused(published: Path) -> None:
 
 
 def test_what_is_no_model_folder_is_told_what_one_holds(published: Path, tmp_path: Path) -> None:
-    assert "is not a folder; a headway model folder holds" in refusal(tmp_path / "nowhere")
+    assert "is not a folder; a headway model folder has" in refusal(tmp_path / "nowhere")
     assert "is not a folder" in refusal(published / "README.md")
     (tmp_path / "empty").mkdir()
-    assert "has no headway.json; a headway model folder holds" in refusal(tmp_path / "empty")
+    assert "has no headway.json; a headway model folder has" in refusal(tmp_path / "empty")
     for name in ("config.toml", "model.safetensors", "joint.model"):
         (published / name).rename(published / "away")
         assert f"has no {name}" in refusal(published)
@@ -363,7 +364,7 @@ def test_a_pickle_under_another_name_is_refused_and_never_run(published: Path, t
         assert "it is a pickle" in refusal(published)
         assert "it is a pickle" in refusal(published, quick=True)
     exchange_weights(published, pickle.dumps(Trap(canary), protocol=0))
-    assert "is not a sound safetensors file" in refusal(published)
+    assert "is not a valid safetensors file" in refusal(published)
     assert not canary.exists()
 
 
@@ -410,8 +411,8 @@ ZOO = {
 @pytest.mark.parametrize("kind", ZOO)
 def test_weights_of_the_zoo_are_refused(published: Path, kind: str) -> None:
     exchange_weights(published, ZOO[kind])
-    assert "model.safetensors is not a sound safetensors file: " in refusal(published)
-    assert "model.safetensors is not a sound safetensors file: " in refusal(published, quick=True)
+    assert "model.safetensors is not a valid safetensors file: " in refusal(published)
+    assert "model.safetensors is not a valid safetensors file: " in refusal(published, quick=True)
 
 
 @pytest.mark.parametrize(
@@ -420,14 +421,14 @@ def test_weights_of_the_zoo_are_refused(published: Path, kind: str) -> None:
 def test_names_that_are_not_plain_are_refused(published: Path, name: str) -> None:
     (published.parent / "canary").write_text("outside")
     change_facts(published, lambda facts: facts["files"].update({name: {"size": 7, "sha256": "0"}}))
-    assert "only plain names" in refusal(published)
+    assert "only names of files" in refusal(published)
 
 
 @pytest.mark.parametrize("name", ["headway.json", "config.toml", "model.safetensors", "joint.model"])
 def test_links_out_of_the_folder_are_refused(published: Path, name: str) -> None:
     (published / name).rename(published.parent / "outside")
     (published / name).symlink_to(published.parent / "outside")
-    assert f"{name} leads out of the folder" in refusal(published)
+    assert f"{name} is a link to a path outside the folder" in refusal(published)
 
 
 def test_a_link_inside_or_to_the_folder_is_fine(published: Path, tmp_path: Path) -> None:
@@ -441,10 +442,10 @@ def test_a_link_inside_or_to_the_folder_is_fine(published: Path, tmp_path: Path)
 def test_pipes_folders_and_loops_are_refused(published: Path, name: str) -> None:
     (published / name).unlink()
     os.mkfifo(published / name)
-    assert "is not a plain file" in refusal(published)
+    assert "is not a regular file" in refusal(published)
     (published / name).unlink()
     (published / name).mkdir()
-    assert "is not a plain file" in refusal(published)
+    assert "is not a regular file" in refusal(published)
     (published / name).rmdir()
     (published / name).symlink_to(name)
     assert f"has no {name}" in refusal(published)
@@ -453,7 +454,7 @@ def test_pipes_folders_and_loops_are_refused(published: Path, name: str) -> None
 @pytest.mark.parametrize("name", ["headway.json", "config.toml"])
 def test_long_and_strange_texts_are_refused(published: Path, name: str) -> None:
     (published / name).write_bytes(b" " * (1 << 20) + b"x")
-    assert "1,048,577 bytes, at most 1,048,576 are allowed" in refusal(published)
+    assert "1,048,577 bytes; at most 1,048,576 are allowed" in refusal(published)
     (published / name).write_bytes(b"caf\xe9")
     assert "not UTF-8 at byte 3" in refusal(published)
 
@@ -475,7 +476,7 @@ def test_facts_without_a_list_of_files_are_refused(published: Path, listed: obje
 def test_a_newer_format_is_refused_politely(published: Path) -> None:
     change_facts(published, lambda facts: facts.update(format=FORMAT + 1, headway="7.1.0"))
     line = refusal(published)
-    assert f"format {FORMAT + 1} of headway '7.1.0'" in line and f"reads up to format {FORMAT}" in line
+    assert f"format {FORMAT + 1} of headway '7.1.0'" in line and f"reads formats up to {FORMAT}" in line
 
 
 def test_a_file_that_may_not_be_read_is_one_line(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -491,8 +492,8 @@ def test_shapes_must_be_those_the_configuration_implies() -> None:
     sound = {"a": torch.zeros(2, 3), "b": torch.zeros(4, dtype=torch.bfloat16)}
     check_tensors(expected, sound)
     for change, line in {
-        "a": "a has shape (3, 2), config.toml implies (2, 3)",
-        "b": "b holds torch.int64",
+        "a": "a has shape (3, 2), but config.toml implies (2, 3)",
+        "b": "b is torch.int64",
         "../c\n": "holds '../c\\n', which config.toml does not imply",
     }.items():
         changed = {**sound, change: torch.zeros(4).long() if change == "b" else torch.zeros(3, 2)}

@@ -119,7 +119,6 @@ def test_what_is_heard_is_what_is_written(kind: str, whole: bool) -> None:
         generator.write(prompt, GenerationOptions(max_new_tokens=40, temperature=0.9, top_k=9, top_p=0.9, seed=1))
         == text
     )
-    assert whole or len(text.splitlines()) >= 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,7 +14,16 @@ import pytest
 import safetensors.torch
 import torch
 
-from exchanged import OTHERS, foreign_pieces, gpt2_folder, llama_folder, marian_folder, publish, trained, write_json
+from exchange_models import (
+    OTHERS,
+    foreign_pieces,
+    gpt2_folder,
+    llama_folder,
+    marian_folder,
+    publish,
+    trained,
+    write_json,
+)
 from headway import Translator
 from headway.commands.import_ import import_
 from headway.errors import RefusedError, UsageError

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from typer.testing import CliRunner
 
-from exchanged import SMALL, publish, trained
+from exchange_models import SMALL, publish, trained
 from headway import Translator
 from headway.cli import app
 from headway.commands.export import export

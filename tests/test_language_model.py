@@ -279,7 +279,7 @@ def test_mistakes_are_told_in_one_line(tmp_path: Path, text: str, change: dict[s
 def test_an_imported_folder_is_a_language_model(tmp_path: Path, layout: str) -> None:
     """It is measured and goes on as transformers does with the same weights and the same ids."""
     pytest.importorskip("transformers")
-    from exchanged import gpt2_folder, llama_folder
+    from exchange_models import gpt2_folder, llama_folder
     from headway.exchange.imports import import_model
 
     make = llama_folder if layout == "llama" else partial(gpt2_folder, together=False)

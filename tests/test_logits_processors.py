@@ -25,7 +25,7 @@ from headway.search.logits_processors import (
 )
 from headway.search.well_formed import Brackets, WellFormed
 from headway.text.vocabulary import EOS
-from steppers import Oracle, sources, tiny_model
+from small_steppers import Oracle, sources, tiny_model
 
 PIECES = 9
 TEXTS = st.lists(st.lists(st.integers(4, PIECES - 1), min_size=6, max_size=6), min_size=1, max_size=4)

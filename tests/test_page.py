@@ -22,15 +22,15 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from browsing import PATIENCE, PAYLOADS, Backend, browser_path, everything, hostile_trace, poisoned, serving
+from browser import PATIENCE, PAYLOADS, Backend, browser_path, everything, hostile_trace, poisoned, serving
 from headway.inspection.trace_page import document
 from headway.inspection.trace_request import EVERYTHING, TraceRequest
 from headway.serve.plain_page import filled
 from headway.tasks.predictors import open_model
 from headway.tasks.trace import trace
-from models import random_folder
+from model_folders import random_folder
 from serving import running
-from trades import TEXTS, toy_folders
+from toy_models import TEXTS, toy_folders
 
 CHROMIUM = browser_path()
 pytestmark = [

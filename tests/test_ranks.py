@@ -18,7 +18,7 @@ import safetensors.torch
 import torch
 
 import corpora
-import nursery
+import fork_server
 from headway import config
 from headway.data.order import Cursor
 from headway.storage.folder import read_model
@@ -40,7 +40,7 @@ def run_ranks(folder: Path, count: int, *arguments: object) -> tuple[list[int], 
     for rank in range(count):
         place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count)}
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port} if count > 1 else {}
-        ranks.append(nursery.start(folder, *arguments, **place, **address))
+        ranks.append(fork_server.start(folder, *arguments, **place, **address))
     return [child.wait() for child in ranks], "".join(child.said() for child in ranks)
 
 
@@ -90,10 +90,10 @@ def test_a_sharded_run_goes_on_bit_for_bit_and_loads_anywhere(tmp_path: Path) ->
     port = free_port()
     place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     children = [
-        nursery.start(out.parent, "train", setting, "--out", out, RANK=str(rank), LOCAL_RANK=str(rank), **place)
+        fork_server.start(out.parent, "train", setting, "--out", out, RANK=str(rank), LOCAL_RANK=str(rank), **place)
         for rank in range(2)
     ]
-    nursery.wait_for(out / "state" / "step-00000006")
+    fork_server.wait_for(out / "state" / "step-00000006")
     for child in children:
         child.send(signal.SIGKILL, after=0.0)
     codes, said = run_ranks(out.parent, 2, "train", "--out", out)
@@ -130,7 +130,7 @@ def test_a_rank_that_dies_is_started_again_by_torchrun(tmp_path: Path) -> None:
     with (place / "said").open("wb") as said:
         ranks = subprocess.Popen(command, stdout=said, stderr=said, env=environment)
     for step in (4, 24):
-        nursery.wait_for_checkpoint(out, step)
+        fork_server.wait_for_checkpoint(out, step)
         os.kill(rank_of(ranks.pid, step % 3), signal.SIGKILL)
     assert ranks.wait(120) == 0, (place / "said").read_text()
     assert corpora.outcome(out) == corpora.outcome(whole)

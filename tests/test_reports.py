@@ -36,7 +36,7 @@ from headway.reports.evaluation import loops
 from headway.reports.html import data, join, page, tag
 from headway.reports.tables import print_comparison, print_evaluation
 from headway.reports.testset import Outputs, TestSet, language_of
-from steppers import tiny_model
+from small_steppers import tiny_model
 
 NASTY = "<script>alert('x')</script> & \"quoted\" [bold]markup[/bold] \x1b[31mred\x07"
 WORDS = ("der", "Hund", "nicht", "rot", "läuft", "12", "alt", "Haus", "und", "sieht", ".", "kein", "Baum")
@@ -170,9 +170,9 @@ def test_evaluate_takes_the_tokeniser_from_the_language(folder: Path) -> None:
         ("--hypothesis empty.de --reference test.de", "empty.de:1: the file is empty"),
         ("--hypothesis latin.de --reference test.de", "latin.de:1: not UTF-8"),
         ("--hypothesis absent.de --reference test.de", "absent.de"),
-        ("--hypothesis out.de --reference test.de --metrics blue", "no blue; choose from"),
-        ("--hypothesis out.de --reference test.de --limit 0", "at least one"),
-        ("--hypothesis out.de --reference test.de --seed 0", "from 1"),
+        ("--hypothesis out.de --reference test.de --metrics blue", "blue is unknown; choose from"),
+        ("--hypothesis out.de --reference test.de --limit 0", "must be at least 1"),
+        ("--hypothesis out.de --reference test.de --seed 0", "integer of at least 1"),
         ("--hypothesis out.de --reference test.de --comet x", "--source"),
     ],
 )
@@ -196,7 +196,7 @@ def test_oddities_are_counted() -> None:
     found = evaluate_outputs(outputs, test, choose("bleu"), 0, 1).oddities
     assert found == {
         "empty output": 1,
-        "the same words again and again": 1,
+        "repeated words": 1,
         "less than half the reference's length": 3,
         "more than twice the reference's length": 1,
         "source copied, reference differs": 1,
@@ -232,9 +232,9 @@ def test_compare_two_models(folder: Path) -> None:
     assert [part["name"] for part in report["phenomena"]] == ["numbers", "negation", "rare words"][
         : len(report["phenomena"])
     ]
-    assert "B is better in 8, worse in 0, as good in 32" in printed
+    assert "B is better in 8, worse in 0, equal in 32" in printed
     assert report["scores"]["bleu"]["first"]["signature"] in printed
-    assert "B differs by more than chance" in Path("out.html").read_text()
+    assert "B differs significantly" in Path("out.html").read_text()
 
 
 def test_compare_files_and_mixtures(folder: Path) -> None:
@@ -243,7 +243,7 @@ def test_compare_files_and_mixtures(folder: Path) -> None:
     run(compare, "good", "--hypothesis-a out.de --source test.en --reference test.de --json out.json")
     assert json.loads(Path("out.json").read_text())["systems"] == ["out.de", "good"]
     printed = run(compare, "--hypothesis-a out.de --hypothesis-b out.de --reference test.de")
-    assert "could be chance" in printed
+    assert "not significant" in printed
 
 
 def test_compare_knows_rare_words_from_the_training_text(folder: Path) -> None:
@@ -254,7 +254,7 @@ def test_compare_knows_rare_words_from_the_training_text(folder: Path) -> None:
     references = Path("test.de").read_text().splitlines()
     rare = [text for text in references if set(text.lower().split()) - {"der", "hund", "sieht", "rot", ".", "12"}]
     assert report["phenomena"][-1]["sentences"] == len(rare)
-    assert report["rare_words"] == "seen at most 5 times in the training text"
+    assert report["rare_words"] == "occurring at most 5 times in the training text"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import corpora
-import nursery
+import fork_server
 from headway.storage.folder import read_model
 from headway.training.checkpoint import Checkpoints
 
@@ -46,14 +46,14 @@ def second_corpus(folder: Path) -> dict[str, Any]:
 def unbroken(folder: Path, *changes: Mapping[str, Any]) -> tuple[Path, Any]:
     """The configuration, and what a run that nothing disturbs leaves behind."""
     config = corpora.write_config(folder, *changes)
-    code, said = nursery.run(folder, "train", config, "--out", folder / "whole")
+    code, said = fork_server.run(folder, "train", config, "--out", folder / "whole")
     assert code == 0, said
     return config, corpora.outcome(folder / "whole")
 
 
 def finish(folder: Path, config: Path, out: Path) -> None:
     known = (out / "state" / "request.json").exists()  # once a run has begun, its folder is enough
-    code, said = nursery.run(folder, "train", *([] if known else [config]), "--out", out)
+    code, said = fork_server.run(folder, "train", *([] if known else [config]), "--out", out)
     assert code == 0, said
     assert corpora.unfinished(out) == []
 
@@ -64,7 +64,7 @@ def test_killed_at_random_instants(tmp_path: Path, variant: str) -> None:
     config, expected = unbroken(tmp_path, *changes)
     dice, out, kills = random.Random(variant), tmp_path / "killed", 0
     while kills < (10 if variant == "everything" else 3):
-        child = nursery.start(tmp_path, "train", config, "--out", out)
+        child = fork_server.start(tmp_path, "train", config, "--out", out)
         code = child.send(signal.SIGKILL, after=dice.uniform(0.05, 1.2))
         assert code in (KILLED, 0), child.said()
         kills += 1
@@ -76,7 +76,7 @@ def points(folder: Path, out: Path, config: Path, stride: int, most: int) -> int
     """Each start dies some points later than the one before. How many points were passed till nobody died."""
     turn, code = 1, KILLED
     while code == KILLED and turn < most:
-        child = nursery.start(folder, "train", config, "--out", out, HEADWAY_FAULT=f"any:{turn}:kill")
+        child = fork_server.start(folder, "train", config, "--out", out, HEADWAY_FAULT=f"any:{turn}:kill")
         code = child.wait()
         assert code in (KILLED, 0), child.said()
         found = Checkpoints(out / "state")
@@ -92,8 +92,8 @@ def test_killed_at_every_point_of_the_writers(tmp_path: Path) -> None:
     every = {"training": {"checkpoint_every": 1, "validate_every": 1, "steps": 50, "validation_sentences": 1}}
     config, expected = unbroken(tmp_path, every)
     out = tmp_path / "killed"
-    child = nursery.start(tmp_path, "train", config, "--out", out)
-    nursery.wait_for(out / "state" / "step-00000002")
+    child = fork_server.start(tmp_path, "train", config, "--out", out)
+    fork_server.wait_for(out / "state" / "step-00000002")
     child.send(signal.SIGKILL, after=0.0)
     assert points(tmp_path, out, config, stride=1, most=118) == 118
     assert Checkpoints(out / "state").newest() is not None and read_model(out).notes == []
@@ -113,9 +113,9 @@ def test_a_signal_saves_and_no_step_is_lost(tmp_path: Path, number: signal.Signa
     config, expected = unbroken(tmp_path, {"training": {"checkpoint_every": 1000, "validate_every": 200, "steps": 600}})
     dice, out = random.Random(number), tmp_path / "stopped"
     for _ in range(4):
-        before = nursery.size(out / "metrics.jsonl")
-        child = nursery.start(tmp_path, "train", config, "--out", out)
-        nursery.wait_for_more(out / "metrics.jsonl", before)
+        before = fork_server.size(out / "metrics.jsonl")
+        child = fork_server.start(tmp_path, "train", config, "--out", out)
+        fork_server.wait_for_more(out / "metrics.jsonl", before)
         code = child.send(number, after=dice.uniform(0.0, 0.1))
         ended = corpora.events(out, "end")
         assert code == expected_code, child.said()
@@ -147,7 +147,7 @@ def test_a_disk_that_fails_once_is_tried_again_or_named(tmp_path: Path) -> None:
     codes = []
     for number, (kind, turn) in enumerate([("enospc", 30), ("eio", 45), ("enospc", 60), ("eio", 90), ("enospc", 104)]):
         out = tmp_path / f"failed-{number}"
-        code, said = nursery.run(tmp_path, "train", config, "--out", out, HEADWAY_FAULT=f"any:{turn}:{kind}")
+        code, said = fork_server.run(tmp_path, "train", config, "--out", out, HEADWAY_FAULT=f"any:{turn}:{kind}")
         assert code in (0, 3), said
         assert f"cannot write {out}" in said and ("No space" in said) == (kind == "enospc")
         codes.append(code)
@@ -159,11 +159,11 @@ def test_a_disk_that_fails_once_is_tried_again_or_named(tmp_path: Path) -> None:
 def test_a_full_disk_stops_the_run_and_nothing_is_lost(tmp_path: Path) -> None:
     config, expected = unbroken(tmp_path, {"training": {"steps": 200, "validate_every": 200, "checkpoint_every": 1000}})
     out = tmp_path / "full"
-    child = nursery.start(tmp_path, "train", config, "--out", out)
-    nursery.wait_for(out / "state" / "step-00000000")
+    child = fork_server.start(tmp_path, "train", config, "--out", out)
+    fork_server.wait_for(out / "state" / "step-00000000")
     child.send(signal.SIGTERM, after=0.1)
     before = corpora.checkpoints(out)
-    child = nursery.start(tmp_path, "train", "--out", out, largest=100_000)  # bytes; the weights have more
+    child = fork_server.start(tmp_path, "train", "--out", out, largest=100_000)  # bytes; the weights have more
     code = child.send(signal.SIGTERM, after=0.8)
     assert code == 3, child.said()
     line = child.said().splitlines()[-1]
@@ -176,8 +176,8 @@ def test_a_full_disk_stops_the_run_and_nothing_is_lost(tmp_path: Path) -> None:
 def test_a_flipped_byte_is_noticed_and_the_checkpoint_before_is_used(tmp_path: Path) -> None:
     config, expected = unbroken(tmp_path)
     out, dice = tmp_path / "rotten", random.Random(0)
-    child = nursery.start(tmp_path, "train", config, "--out", out)
-    nursery.wait_for(out / "state" / "step-00000015")
+    child = fork_server.start(tmp_path, "train", config, "--out", out)
+    fork_server.wait_for(out / "state" / "step-00000015")
     child.send(signal.SIGKILL, after=0.0)
     older, newest = sorted((out / "state").glob("step-????????"))[-2:]
     for _ in range(50):
@@ -191,7 +191,7 @@ def test_a_flipped_byte_is_noticed_and_the_checkpoint_before_is_used(tmp_path: P
         assert found.notes[0].startswith(f"{newest} is damaged")
         rotten, _ = path.read_bytes(), path.write_bytes(sound)
     path.write_bytes(rotten)
-    code, said = nursery.run(tmp_path, "train", "--out", out)
+    code, said = fork_server.run(tmp_path, "train", "--out", out)
     assert code == 0 and f"note: {newest} is damaged" in said
     assert any(str(newest) in event["text"] for event in corpora.events(out, "note"))
     assert corpora.outcome(out) == expected
@@ -199,8 +199,8 @@ def test_a_flipped_byte_is_noticed_and_the_checkpoint_before_is_used(tmp_path: P
 
 def test_two_trainers_do_not_share_a_folder(tmp_path: Path) -> None:
     config = corpora.write_config(tmp_path, {"training": {"steps": 2000}})
-    child = nursery.start(tmp_path, "train", config, "--out", tmp_path / "model")
-    nursery.wait_for(tmp_path / "model" / "state" / "step-00000000")
-    code, said = nursery.run(tmp_path, "train", "--out", tmp_path / "model")
+    child = fork_server.start(tmp_path, "train", config, "--out", tmp_path / "model")
+    fork_server.wait_for(tmp_path / "model" / "state" / "step-00000000")
+    code, said = fork_server.run(tmp_path, "train", "--out", tmp_path / "model")
     assert (code, f"process {child.pid}" in said) == (2, True)
     assert child.send(signal.SIGTERM, after=0.1) == TERMINATED

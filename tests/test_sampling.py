@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headway.search import Limits, Sample
 from headway.text.vocabulary import EOS
-from steppers import sources, tiny_model
+from small_steppers import sources, tiny_model
 
 
 def frequencies(search: Sample, logits: Tensor) -> tuple[Tensor, Tensor]:

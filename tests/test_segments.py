@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disks import largest_file
+from full_disk import largest_file
 from headway.data.batches import BatchSettings
 from headway.data.documents import Amounts, Reading, Unit
 from headway.data.order import Cursor
@@ -136,7 +136,7 @@ def test_a_full_disk_is_reported_in_one_line(tmp_path: Path) -> None:
     with largest_file(10_000), pytest.raises(DiskError) as caught:
         build_tokens(tmp_path / "cache", "key", way, way.lines([text]), tokenizer, len(tokenizer))
     assert re.fullmatch(
-        rf"cannot write {tmp_path}/cache: .* \([\d,]+ bytes are needed\); make room.*", str(caught.value)
+        rf"cannot write {tmp_path}/cache: .* \([\d,]+ bytes are needed\); free some space.*", str(caught.value)
     )
     assert not list((tmp_path / "cache").iterdir())
 

@@ -110,8 +110,8 @@ def test_bodies_are_limited_whether_their_length_is_told_or_not() -> None:
         reply = await ask(server.app, "POST", "/v1/translate", parts=[part] * 4)
         assert reply.status == 413 and reply.headers["connection"] == "close"
         endless = [part] * 40
-        assert (await ask(server.app, "POST", "/v1/translate", parts=endless)).status == 413
-        assert len(endless) == 40  # a copy was read, and not to its end
+        refused = await ask(server.app, "POST", "/v1/translate", parts=endless)
+        assert refused.status == 413 and refused.unread >= 10  # it was not read to its end
         crowded = await ask(server.app, "POST", "/v1/translate", parts=[b"x" * 1000])
         assert crowded.status == 400
         server.service.limits.__dict__["buffered"] = 10  # frozen, but nobody looks

@@ -20,7 +20,7 @@ from headway.errors import HeadwayError, UsageError
 from headway.serve import pool
 from headway.serve.logs import MOST_A_SECOND, Log, Printed, Sparse, Unblocking, printable
 from headway.serve.process import Died, ModelProcess
-from models import TEXT, random_folder
+from model_folders import TEXT, random_folder
 from serving import PATIENCE, FakeWorker, Local, ask, children, local, program
 
 OPTIONS = ("--engine", "torch", "--device", "cpu", "--port", "0", "--deadline", "60")

@@ -23,7 +23,7 @@ import pytest
 from headway import cli
 from headway.serve.server import listening, server_of
 from headway.serve.settings import Limits, Settings
-from models import TEXT, random_folder
+from model_folders import TEXT, random_folder
 from serving import PATIENCE, Running, local, running
 
 OPTIONS = ("--engine", "torch", "--device", "cpu", "--deadline", "50")
@@ -215,8 +215,8 @@ def test_mistakes_are_one_line(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for words, said in (
-            (["serve"], "name a model folder: none comes with this package"),
-            (["translate"], "name a model folder: none comes with this package"),
+            (["serve"], "name a model folder: this package comes without a model"),
+            (["translate"], "name a model folder: this package comes without a model"),
             (["serve", tmp_path, "--host", "0.0.0.0"], "--make-key FILE"),
             (["serve", tmp_path, "--port", port], "cannot listen there"),
             (["serve", tmp_path, "--port", 70000], "--port is from 0 to 65535"),

@@ -16,7 +16,7 @@ from headway.serve.batching import BATCH_PIECES, BATCH_TEXTS, TRIES, Job, Kind, 
 from headway.serve.fingerprint import fingerprint, open_same
 from headway.serve.problems import Problem
 from headway.serve.settings import Limits
-from models import random_folder
+from model_folders import random_folder
 from serving import FACTS, FakeWorker, Local, ask, local, said
 
 Act = Callable[[dict[str, Any]], Any]

@@ -20,7 +20,7 @@ from headway.serve.problems import Problem
 from headway.serve.process import Worker
 from headway.serve.reading import Readers, ReadingProcess, start_reading
 from headway.serve.settings import Limits
-from models import TEXT, random_folder
+from model_folders import TEXT, random_folder
 from serving import FakeWorker, ReadingWorker, ask, local
 
 PAGE = {"q": "<p>A <b>dog</b>.</p>", "source": "en", "target": "de", "format": "html"}

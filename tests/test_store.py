@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from disks import largest_file
+from full_disk import largest_file
 from headway.data import store as stores
 from headway.data.corpus import Pair
 from headway.errors import DiskError, UsageError
@@ -87,8 +87,8 @@ def test_pairs_left_out_are_counted_with_reason_and_place(tmp_path: Path) -> Non
     assert facts.dropped == {
         "source empty": 2,
         "target empty": 1,
-        "source longer than 3 pieces": 1,
-        "target longer than 3 pieces": 1,
+        "source longer than 3 tokens": 1,
+        "target longer than 3 tokens": 1,
     }
     assert facts.places["source empty"] == [[0, 2], [0, 7]]
     assert sum(facts.dropped.values()) + facts.examples == len(pairs)
@@ -179,7 +179,7 @@ def test_a_full_disk_is_reported_in_one_line(tmp_path: Path, most: int) -> None:
     with largest_file(most), pytest.raises(DiskError) as caught:
         build(tmp_path, make_pairs(10_000))
     said = str(caught.value)
-    assert said.startswith(f"cannot write {tmp_path}: ") and "bytes are needed); make room" in said
+    assert said.startswith(f"cannot write {tmp_path}: ") and "bytes are needed); free some space" in said
     assert "\n" not in said and not list(tmp_path.iterdir())
 
 

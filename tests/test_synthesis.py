@@ -24,7 +24,7 @@ from headway.tasks.run import Run
 from headway.tasks.translation.result import Translation
 from headway.tasks.translation.synthesis import FACTS, Making, back_translate, distil
 from headway.tasks.translation.translator import Translator
-from models import TEXT, random_folder
+from model_folders import TEXT, random_folder
 
 LINES = [f"{TEXT[i % len(TEXT)]} {i}" if i % 7 else "" for i in range(53)]
 
@@ -241,7 +241,7 @@ def test_sampled_back_translation_by_command(model: Path, tmp_path: Path, typed)
     [
         (("distill", "nowhere", "--source", "text", "--out", "made"), "nowhere is not a folder"),
         (("distill", "MODEL", "--source", "gone", "--out", "made"), "gone"),
-        (("distill", "MODEL", "--source", "text", "--out", "text"), "this is a file"),
+        (("distill", "MODEL", "--source", "text", "--out", "text"), "is a file"),
         (("distill", "MODEL", "--source", "text", "--out", "made", "--beam", 0), "beam is 0"),
         (("augment", "MODEL", "--target", "text", "--out", "made", "--tag", "b t"), "language tag 'b t'"),
         (("augment", "MODEL", "--out", "made"), "--target"),

@@ -12,9 +12,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-import annotations
 import corpora
-import nursery
+import fork_server
+import labelled_corpora
 from headway import config
 from headway.cli import app
 from headway.data.formats import lines
@@ -40,8 +40,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, f
     folder = tmp_path_factory.mktemp("tagger")
     letters = {"task": {**TASK, "letters": {"kind": "cnn", "width": 8}}}
     longer = {"training": {"steps": 90, "validate_every": 45}, "data": {"longest": 40}}
-    whole = annotations.table(TASK, annotations.write_tagged(folder), letters, longer)
-    return folder / "model", annotations.train(folder / "model", whole)
+    whole = labelled_corpora.table(TASK, labelled_corpora.write_tagged(folder), letters, longer)
+    return folder / "model", labelled_corpora.train(folder / "model", whole)
 
 
 def tagger(folder: Path) -> Tagger:
@@ -73,8 +73,8 @@ def test_a_rule_of_context_is_learned(trained: tuple[Path, dict[str, float]]) ->
 )
 def test_every_kind_of_text_and_head_learns(tmp_path: Path, changes: dict[str, Any]) -> None:
     longer = {"training": {"steps": 60, "validate_every": 60}}
-    whole = annotations.table(TASK, annotations.write_tagged(tmp_path, 200), changes, longer)
-    assert annotations.train(tmp_path / "model", whole)["f1"] > 60
+    whole = labelled_corpora.table(TASK, labelled_corpora.write_tagged(tmp_path, 200), changes, longer)
+    assert labelled_corpora.train(tmp_path / "model", whole)["f1"] > 60
 
 
 def test_many_sentences_at_once_are_tagged_as_one_by_one(trained: tuple[Path, dict[str, float]]) -> None:
@@ -98,7 +98,7 @@ def test_a_sentence_of_any_length_is_tagged(trained: tuple[Path, dict[str, float
 def test_scores_of_the_folder_are_those_of_the_validation(
     tmp_path: Path, trained: tuple[Path, dict[str, float]]
 ) -> None:
-    test = annotations.write_tagged(tmp_path, 50, seed=9, name="test.conll")
+    test = labelled_corpora.write_tagged(tmp_path, 50, seed=9, name="test.conll")
     found = tagger(trained[0]).evaluate([test])
     assert found.count == 50 and found.scores["f1"].value > 95
     assert {row[0] for row in found.tables[0].rows} == {"PER", "LOC"}
@@ -106,7 +106,7 @@ def test_scores_of_the_folder_are_those_of_the_validation(
 
 
 def test_only_the_measures_asked_for_are_told(trained: tuple[Path, dict[str, float]], tmp_path: Path) -> None:
-    test = str(annotations.write_tagged(tmp_path, 20, seed=5, name="test.conll"))
+    test = str(labelled_corpora.write_tagged(tmp_path, 20, seed=5, name="test.conll"))
     told = CliRunner().invoke(app, ["evaluate", str(trained[0]), test, "--metrics", "f1"])
     assert told.exit_code == 0 and "f1" in told.output and "accuracy" not in told.output
     refused = CliRunner().invoke(app, ["evaluate", str(trained[0]), test, "--metrics", "f1,bleu"])
@@ -152,7 +152,9 @@ def test_unknown_words_and_odd_ones_have_a_piece() -> None:
 
 
 def test_padding_and_neighbours_in_the_batch_change_nothing(tmp_path: Path) -> None:
-    made = annotations.trainer(tmp_path / "m", annotations.table(TASK, annotations.write_tagged(tmp_path, 60)))
+    made = labelled_corpora.trainer(
+        tmp_path / "m", labelled_corpora.table(TASK, labelled_corpora.write_tagged(tmp_path, 60))
+    )
     assert isinstance(made.task, TaggingTask)
     model, reader = made.job.model.eval(), made.task.reader
     assert isinstance(model, WordClassifier)
@@ -168,13 +170,13 @@ def test_padding_and_neighbours_in_the_batch_change_nothing(tmp_path: Path) -> N
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143)])
 def test_a_stopped_run_goes_on_bit_for_bit(tmp_path: Path, number: signal.Signals, code: int) -> None:
     letters = {"task": {**TASK, "letters": {"kind": "cnn", "width": 8}}, "training": {"averaging": {"kind": "tail"}}}
-    whole = annotations.table(TASK, annotations.write_tagged(tmp_path, 120), letters)
-    run = annotations.write_config(tmp_path, whole)
-    assert nursery.run(tmp_path, "train", run, "--out", tmp_path / "whole")[0] == 0
-    child = nursery.start(tmp_path, "train", run, "--out", tmp_path / "killed")
-    nursery.wait_for(tmp_path / "killed" / "state" / "step-00000006")
+    whole = labelled_corpora.table(TASK, labelled_corpora.write_tagged(tmp_path, 120), letters)
+    run = labelled_corpora.write_config(tmp_path, whole)
+    assert fork_server.run(tmp_path, "train", run, "--out", tmp_path / "whole")[0] == 0
+    child = fork_server.start(tmp_path, "train", run, "--out", tmp_path / "killed")
+    fork_server.wait_for(tmp_path / "killed" / "state" / "step-00000006")
     assert child.send(number, after=0.0) in (code, 0), child.said()
-    finished, said = nursery.run(tmp_path, "train", "--out", tmp_path / "killed")
+    finished, said = fork_server.run(tmp_path, "train", "--out", tmp_path / "killed")
     assert finished == 0, said
     assert corpora.outcome(tmp_path / "killed") == corpora.outcome(tmp_path / "whole")
 
@@ -221,8 +223,11 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Anna B-PER\nsees\n", "x.conll:2: 1 column, at least 2 are wanted: a word and its label"),
-        ("Anna N B-PER\nsees V\n", "x.conll:2: 2 columns, but 3 in the first line; mend it, or say where labels stand"),
+        ("Anna B-PER\nsees\n", "x.conll:2: 1 column, but at least 2 are needed: word and label"),
+        (
+            "Anna N B-PER\nsees V\n",
+            "x.conll:2: 2 columns, but 3 in the first line; correct it, or set task.label_column",
+        ),
         ("Anna B-PER\nsees V O\n", "x.conll:2: 3 columns, but 2 in the first line"),
         ("Anna\tB-PER\nsees\t\n", "x.conll:2: the label of 'sees' is empty"),
         ("\n\n", "x.conll:1: no sentence"),
@@ -233,20 +238,20 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 def test_a_bad_file_is_told_in_one_line(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "x.conll"
     path.write_bytes(text.encode("latin-1"))
-    code, told = nursery.run(
+    code, told = fork_server.run(
         tmp_path, "train", "--set", 'task.kind="tagging"', "--set", f"data.train={path}", "--out", tmp_path / "m"
     )
     assert code == 2 and said in told.splitlines()[-1], told
 
 
 def test_broken_spans_are_repaired_counted_and_told(tmp_path: Path) -> None:
-    path = annotations.write_tagged(tmp_path, 60)
+    path = labelled_corpora.write_tagged(tmp_path, 60)
     text = path.read_text(encoding="utf-8")
     path.write_text(f"Anna I-PER\nBob I-PER\nin O\nTom I-LOC\n\n{text}", encoding="utf-8")
-    settings = config.from_dict(Run, annotations.table(TASK, path)).task
-    note = settings.look(config.from_dict(Run, annotations.table(TASK, path)).data, force=False, seed=1)[0]
+    settings = config.from_dict(Run, labelled_corpora.table(TASK, path)).task
+    note = settings.look(config.from_dict(Run, labelled_corpora.table(TASK, path)).data, force=False, seed=1)[0]
     assert note.startswith(f"doctor: 1 sentences have spans that are spelled wrongly ({path}:1)")
-    made = annotations.trainer(tmp_path / "m", annotations.table(TASK, path, {"data": {"dev_sentences": 0}}))
+    made = labelled_corpora.trainer(tmp_path / "m", labelled_corpora.table(TASK, path, {"data": {"dev_sentences": 0}}))
     assert isinstance(made.task, TaggingTask) and made.task.facts()["repaired"] == 1
     assert made.task.found.train[0].labels == ("B-PER", "I-PER", "O", "B-LOC")
 
@@ -266,23 +271,23 @@ def test_a_part_of_speech_that_is_not_given_is_an_error(tmp_path: Path) -> None:
 
 
 def test_one_odd_label_does_not_silence_f1(tmp_path: Path) -> None:
-    path = annotations.write_tagged(tmp_path, 60)
+    path = labelled_corpora.write_tagged(tmp_path, 60)
     with path.open("a", encoding="utf-8") as file:
         file.write("\nzebra O\nruns X\n")
     line = len(path.read_text(encoding="utf-8").splitlines())
-    run = config.from_dict(Run, annotations.table(TASK, path))
+    run = config.from_dict(Run, labelled_corpora.table(TASK, path))
     (note,) = [note for note in run.task.look(run.data, force=False, seed=1) if "no label of" in note]
     assert note.startswith(
         f"doctor: {path}:{line}: 'X' is no label of bio, as nearly all others are; so labels spell no"
     )
     for scheme in ("none", "bio"):
-        asked = config.from_dict(Run, annotations.table({**TASK, "scheme": scheme}, path))
+        asked = config.from_dict(Run, labelled_corpora.table({**TASK, "scheme": scheme}, path))
         assert not [note for note in asked.task.look(asked.data, force=False, seed=1) if "no label of" in note]
 
 
 def test_notes_are_of_the_split_that_is_trained_on(tmp_path: Path) -> None:
-    path = annotations.write_tagged(tmp_path, 60)
-    made = annotations.trainer(tmp_path / "m", annotations.table(TASK, path, {"seed": 7}))
+    path = labelled_corpora.write_tagged(tmp_path, 60)
+    made = labelled_corpora.trainer(tmp_path / "m", labelled_corpora.table(TASK, path, {"seed": 7}))
     odd = made.task.found.dev[0]
     assert isinstance(made.task, TaggingTask)
     text = path.read_text(encoding="utf-8").splitlines()
@@ -303,17 +308,21 @@ def test_unknown_labels_at_evaluation_count_as_wrong_and_are_told(
 
 
 def test_a_missing_setting_or_a_wrong_one_is_named(tmp_path: Path) -> None:
-    path = annotations.write_tagged(tmp_path, 40)
+    path = labelled_corpora.write_tagged(tmp_path, 40)
     for change, said in [
         ({"data": {"kind": "pairs", "source": "a", "target": "b"}}, "set data.train, not data.source"),
         ({"training": {"best_metric": "bleu"}}, "training.best_metric is 'bleu'; this task measures loss, f1"),
         ({"model": {"kind": "language_model"}}, 'tagging needs a model that reads (model.kind = "encoder")'),
     ]:
-        whole = annotations.table(TASK, path) | change if "data" in change else annotations.table(TASK, path, change)
+        whole = (
+            labelled_corpora.table(TASK, path) | change
+            if "data" in change
+            else labelled_corpora.table(TASK, path, change)
+        )
         if "model" in change:
             whole = {**whole, "model": change["model"]}
         with pytest.raises(UsageError, match=said.replace("(", r"\(").replace(")", r"\)")):
-            annotations.trainer(tmp_path / "m", whole)
+            labelled_corpora.trainer(tmp_path / "m", whole)
 
 
 # ---------------------------------------------------------------- the command line
@@ -324,27 +333,27 @@ def test_predict_and_evaluate_from_the_command_line(tmp_path: Path, trained: tup
     text.write_text("by Karl\n\nin Karl\n", encoding="utf-8")
     columns.write_text("by\nKarl\n\nin\nKarl\n", encoding="utf-8")
     out = tmp_path / "out.conll"
-    code, said = nursery.run(tmp_path, "predict", trained[0], "--input", text, "--output", out)
+    code, said = fork_server.run(tmp_path, "predict", trained[0], "--input", text, "--output", out)
     assert code == 0, said
     assert out.read_text(encoding="utf-8") == "by\tO\nKarl\tB-PER\n\n\nin\tO\nKarl\tB-LOC\n\n"
-    code, said = nursery.run(tmp_path, "predict", trained[0], "--input", columns, "--json")
+    code, said = fork_server.run(tmp_path, "predict", trained[0], "--input", columns, "--json")
     rows = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     assert [row["labels"] for row in rows] == [["O", "B-PER"], ["O", "B-LOC"]]
     assert all(0 < chance <= 1 for row in rows for chance in row["probabilities"])
-    code, said = nursery.run(tmp_path, "evaluate", trained[0], out, "--json", tmp_path / "scores.json")
+    code, said = fork_server.run(tmp_path, "evaluate", trained[0], out, "--json", tmp_path / "scores.json")
     assert code == 0 and json.loads((tmp_path / "scores.json").read_text())["scores"]["f1"]["value"] == 100
-    code, said = nursery.run(tmp_path, "translate", trained[0], "--input", text)
+    code, said = fork_server.run(tmp_path, "translate", trained[0], "--input", text)
     assert code == 2 and "not a translator" in said
 
 
 def test_six_lines_are_a_run(tmp_path: Path) -> None:
     """Sizes, letters and what is watched are proposed; going on needs the folder alone."""
-    path = annotations.write_tagged(tmp_path, 60)
+    path = labelled_corpora.write_tagged(tmp_path, 60)
     run = tmp_path / "six.toml"
     run.write_text(
         f'task = {{ kind = "tagging" }}\n[data]\ntrain = "{path}"\n[training]\nsteps = 4\n', encoding="utf-8"
     )
-    code, said = nursery.run(tmp_path, "train", run, "--out", tmp_path / "m")
+    code, said = fork_server.run(tmp_path, "train", run, "--out", tmp_path / "m")
     assert code == 0, said
     made = config.load(Run, tmp_path / "m" / "config.toml")
     assert (made.training.best_metric, made.model.positions.kind, made.training.objective.label_smoothing) == (
@@ -353,6 +362,6 @@ def test_six_lines_are_a_run(tmp_path: Path) -> None:
         0.0,
     )
     assert made.task == replace(made.task, kind="tagging") and "letters" in (tmp_path / "m" / "config.toml").read_text()
-    code, said = nursery.run(tmp_path, "train", "--out", tmp_path / "m", "--steps", "6")
+    code, said = fork_server.run(tmp_path, "train", "--out", tmp_path / "m", "--steps", "6")
     assert code == 0 and "ended at step 6" in said
-    assert nursery.run(tmp_path, "doctor", run)[1].splitlines()[-1] == "fit for training"
+    assert fork_server.run(tmp_path, "doctor", run)[1].splitlines()[-1] == "fit for training"

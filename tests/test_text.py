@@ -252,8 +252,8 @@ WRONG = [
     ({"sampling": -0.1}, "at least 0"),
     ({"pieces": ["a b"]}, "without spaces"),
     ({"pieces": [""]}, "at least one character"),
-    ({"pieces": ["<s>"]}, "special piece"),
-    ({"pieces": ["<2de>"]}, "special piece"),
+    ({"pieces": ["<s>"]}, "special token"),
+    ({"pieces": ["<2de>"]}, "special token"),
     ({"pieces": ["x", "x"]}, "each may be given once"),
     ({"algorithm": "bqe"}, "bpe"),
     ({"siz": 5}, "did you mean size"),
@@ -268,5 +268,5 @@ def test_a_wrong_value_is_one_clear_line(table: dict[str, object], message: str)
 
 
 def test_a_vocabulary_of_words_has_a_size() -> None:
-    with pytest.raises(UsageError, match="1 to 1,000,000 words"):
+    with pytest.raises(UsageError, match="must be from 1 to 1,000,000"):
         config.from_dict(Words, {"size": 0})

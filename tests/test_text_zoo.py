@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from asking import Asked, asking
 from headway.serve.settings import Limits
-from models import random_folder
+from model_folders import random_folder
+from server_client import Asked, asking
 from serving import DeskWorker, FakeWorker
 
 SIGNS = [

@@ -142,4 +142,4 @@ def test_the_inside_of_a_model_agrees_with_the_library(tokenizer: SentencePieces
     assert [piece.score for piece in inside] == plain.get_score(ids)
     assert [piece.kind == spm.Kind.CONTROL for piece in inside] == plain.is_control(ids)
     assert [piece.kind == spm.Kind.BYTE for piece in inside] == plain.is_byte(ids)
-    assert [piece.text for piece in inside if piece.kind == spm.Kind.GIVEN] == ["<br>"]
+    assert [piece.text for piece in inside if piece.kind == spm.Kind.USER_DEFINED] == ["<br>"]

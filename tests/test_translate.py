@@ -19,12 +19,12 @@ import pytest
 import torch
 
 from compiled import require_kernel
-from disks import largest_file
+from full_disk import largest_file
 from headway import cli
 from headway.data.formats import sized_lines
 from headway.tasks.translation.file_translation import LONGEST_LINE
 from headway.tasks.translation.unfinished import record_of
-from models import TEXT, random_folder
+from model_folders import TEXT, random_folder
 
 LINES = 400
 
@@ -122,8 +122,8 @@ def test_a_killed_translation_goes_on_byte_for_byte(
         (("translate", "FOLDER", "--resume"), b"a\n", 2, b"--resume needs"),
         (("translate", "FOLDER", "--input", "missing.txt"), b"", 2, b"missing.txt"),
         (("translate", "FOLDER", "--glossary", "missing.tsv"), b"a\n", 2, b"missing.tsv"),
-        (("translate", "FOLDER", "--keep", "%s", "--keep", "(a"), b"a\n", 2, b"keep '(a': no regular expression"),
-        (("translate", "nowhere", "--keep", "a*"), b"a\n", 2, b"keep 'a*': it matches an empty text"),
+        (("translate", "FOLDER", "--keep", "%s", "--keep", "(a"), b"a\n", 2, b"keep '(a': not a regular expression"),
+        (("translate", "nowhere", "--keep", "a*"), b"a\n", 2, b"keep 'a*': it matches the empty text"),
         (("translate", "FOLDER", "--to", "xx"), b"a\n", 2, b"'xx' is not in this model"),
         (("translate",), b"a\n", 2, b"say which, such as --to de"),
     ],
@@ -354,7 +354,7 @@ def test_a_full_disk_is_said_and_the_translation_goes_on_later(
     with largest_file(2048):
         code, said = type_in((*words, tmp_path / "out.txt"), capsys)
     assert code == 3 and said.startswith(f"headway: cannot write {tmp_path / 'out.txt'}: ")
-    assert "bytes are needed); make room" in said and said.count("\n") == 1
+    assert "bytes are needed); free some space" in said and said.count("\n") == 1
     assert type_in((*words, tmp_path / "out.txt", "--resume"), capsys)[0] == 0
     assert type_in((*words, tmp_path / "whole.txt"), capsys)[0] == 0
     assert (tmp_path / "out.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()

@@ -35,7 +35,7 @@ from headway.tasks.translation.task import Translation
 from headway.tasks.translation.translator import Translator
 from headway.text.tokenizer import Words
 from headway.text.trees import read_tree
-from steppers import Oracle, sources, tiny_model
+from small_steppers import Oracle, sources, tiny_model
 
 NAMES = dict(enumerate(("(NP", ")NP", "(VP", ")VP", "XX", ","), start=4))
 PAIRS, LEAVES = [(4, 5), (6, 7)], [8, 9]
@@ -272,7 +272,7 @@ def test_f1_of_outputs_that_are_no_trees() -> None:
     assert half == pytest.approx(200 * 3 / (3 + 6))
     longer = measure([meant[0], "(S XX XX XX )S"], meant, choose("brackets"))["brackets"].value
     assert longer == pytest.approx(200 * 3 / (4 + 6))
-    with pytest.raises(UsageError, match="no tree"):
+    with pytest.raises(UsageError, match="is not a tree"):
         measure(["(S XX )S"], ["(S XX )NP"], choose("brackets"))
 
 

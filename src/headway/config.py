@@ -1,4 +1,8 @@
-"""Frozen dataclasses <-> TOML. A configuration is data with types, checked once, saved beside the weights."""
+"""Read, check and write configurations: frozen dataclasses as TOML.
+
+pydantic checks types. Ours are the choice of a union's member by `kind`, suggestions for misspelt keys, one-line errors
+and TOML output with comments, none of which Hydra or OmegaConf provide for unions of dataclasses.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,8 @@ from headway.errors import UsageError
 Config = TypeVar("Config")
 Override = tuple[str, str]
 
-LARGEST = 1 << 20  # bytes of a TOML file
-DEEPEST = 16  # parts of a dotted key; the standard parser needs time and memory by the square of their number
+LARGEST = 1 << 20  # most bytes of a TOML file
+DEEPEST = 16  # most parts of a dotted key; tomllib needs time and memory in the square of their number
 PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+"""
 TOO_DEEP = re.compile(rf"(?<![\w-]){PART}(?:\.[ \t]*+{PART}){{{DEEPEST}}}")
 
@@ -32,11 +36,12 @@ TOO_DEEP = re.compile(rf"(?<![\w-]){PART}(?:\.[ \t]*+{PART}){{{DEEPEST}}}")
 
 
 def load(kind: type[Config] | UnionType, path: Path, overrides: list[str] | None = None) -> Config:
-    """Read a TOML file into a dataclass, or one of several; `overrides` are `key.path=value` in TOML's spelling."""
+    """Read a TOML file as a dataclass or a member of a union. `overrides` are `key.path=value` with TOML values."""
     return from_dict(kind, read_toml(path, overrides), where=str(path))
 
 
 def read_toml(path: Path, overrides: list[str] | None = None) -> dict[str, Any]:
+    """Return the tables of a TOML file with `overrides` applied."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -46,23 +51,23 @@ def read_toml(path: Path, overrides: list[str] | None = None) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
     if len(data) > LARGEST:
-        raise UsageError(f"{path}: larger than {LARGEST:,} bytes, so not a configuration; give another file")
+        raise UsageError(f"{path}: larger than {LARGEST:,} bytes, which no configuration is; give another file")
     return override(parse_toml(text, str(path)), overrides or [])
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
-    """The tables of a TOML text of unknown origin."""
+    """Return the tables of an untrusted TOML text; `where` begins the error message."""
     if deep := TOO_DEEP.search(text):
         line = text.count("\n", 0, deep.start()) + 1
-        raise UsageError(f"{where}: line {line}: a key has more than {DEEPEST} parts")
+        raise UsageError(f"{where}: line {line}: a key has more than {DEEPEST} parts; shorten it")
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # a number of too many digits is a plain ValueError
+    except (ValueError, RecursionError) as error:  # a number with too many digits raises ValueError
         raise UsageError(f"{where}: not valid TOML: {error}") from None
 
 
 def override(table: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
-    """Apply `training.steps=500`; what does not parse as a TOML value is taken as a string."""
+    """Apply items such as `training.steps=500` to a table; values that are not TOML are strings."""
     for item in overrides:
         key, equals, text = item.partition("=")
         if not equals or not key.strip():
@@ -85,7 +90,10 @@ def _value(text: str) -> Any:
 
 
 def from_dict(kind: type[Config] | UnionType, table: Mapping[str, Any], where: str = "configuration") -> Config:
-    """Check a table and make the dataclass of it. By way of JSON, whose strict rules let "yes" be no boolean."""
+    """Return the dataclass of a table; UsageError for unknown keys and wrong values.
+
+    pydantic reads the table as JSON because its strict rules for JSON refuse, for example, "yes" as a boolean.
+    """
     table = _with_kinds(kind, table)
     refuse_renamed(kind, table, where)
     _check_names(kind, table, where, ())
@@ -93,12 +101,12 @@ def from_dict(kind: type[Config] | UnionType, table: Mapping[str, Any], where: s
         return _adapter(kind).validate_json(json.dumps(table, default=str), strict=True)
     except ValidationError as error:
         raise UsageError(f"{where}: {_first_line(kind, table, error)}") from None
-    except ValueError as error:  # a number of too many digits
+    except ValueError as error:  # a number with too many digits
         raise UsageError(f"{where}: {error}") from None
 
 
 def _with_kinds(kind: Any, table: Mapping[str, Any]) -> dict[str, Any]:
-    """A table that names no kind is of its field's default kind: `model.width = 128` alone is enough.
+    """Add the default kind to tables without one, so that `model.width = 128` alone is valid.
 
     A dataclass may `complete` its table first, where one field implies the kind of another.
     """
@@ -115,7 +123,7 @@ def _with_kinds(kind: Any, table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables are joined key by key; where a part's kind differs, the upper one replaces it whole."""
+    """Return two tables joined key by key, `over` winning; a table of another kind replaces the lower one."""
     joined = dict(under)
     for key, value in over.items():
         below = joined.get(key)
@@ -134,7 +142,7 @@ def _adapter(kind: Any) -> TypeAdapter:
 
 
 def _first_line(kind: Any, table: Mapping[str, Any], error: ValidationError) -> str:
-    """Say the first problem in one line, with the kinds of unions left out of the path."""
+    """Return the first problem in one line, with a path that omits the kinds of unions."""
     problems = error.errors(include_url=False)
     kinds = {(member.__name__, _kind(member)) for member in _all_dataclasses(kind)}
     problem = next((one for one in problems if _concerns(one["loc"], table, kinds)), problems[0])
@@ -149,7 +157,7 @@ def _first_line(kind: Any, table: Mapping[str, Any], error: ValidationError) -> 
 
 
 def _concerns(place: tuple[int | str, ...], value: Any, kinds: set[tuple[str, str | None]]) -> bool:
-    """A value is tried as every member of a union; only the complaints of the member it names are about it."""
+    """Return whether an error is about the union member that the value names; pydantic reports all members."""
     members = {name for name, _ in kinds}
     for part in place:
         try:
@@ -181,7 +189,7 @@ def _holds(table: Any, path: str) -> bool:
 
 
 def _check_names(kind: Any, value: Any, where: str, path: tuple[str, ...]) -> None:
-    """Refuse unknown keys and unknown kinds, naming the nearest known one."""
+    """Raise UsageError for unknown keys and kinds, suggesting the most similar known one."""
     members = list(_dataclasses_in(kind))
     if isinstance(value, list | tuple):
         lists = [one for one in (kind, *typing.get_args(kind)) if typing.get_origin(one) in (list, tuple)]
@@ -202,7 +210,7 @@ def _check_names(kind: Any, value: Any, where: str, path: tuple[str, ...]) -> No
 
 
 def _check_plain(kind: Any, members: list[Any], given: str) -> None:
-    """A plain value can stand where something else than a table is allowed too."""
+    """Raise UsageError for a value that is not a table where only a table is allowed."""
     plain = [one for one in typing.get_args(kind) if one is not type(None) and one not in members]
     if not plain:
         kinds = f', such as {{ kind = "{_kind(members[0])}" }}' if _kind(members[0]) else ""
@@ -237,7 +245,7 @@ def _dotted(path: tuple[str, ...], key: str) -> str:
 
 
 def _kind(member: Any) -> str | None:
-    """What tells a member of a union apart; a field of that name without a default is an ordinary one."""
+    """Return the default of the field `kind`, which identifies a union member; None if there is none."""
     fields = [field for field in dataclasses.fields(member) if field.name == "kind"]
     return next((str(field.default) for field in fields if field.default is not dataclasses.MISSING), None)
 
@@ -257,7 +265,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _all_dataclasses(kind: Any) -> set[Any]:
-    """A configuration's own dataclasses, the inner ones too, also inside lists."""
+    """Return all dataclasses in a configuration, also nested ones and those in lists."""
     found = {member for inner in (kind, *typing.get_args(kind)) for member in _dataclasses_in(inner)}
     hints = [hint for member in found for hint in _hints(member).values()]
     return found.union(*(_all_dataclasses(hint) for hint in hints))
@@ -267,7 +275,7 @@ def _all_dataclasses(kind: Any) -> set[Any]:
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Plain values, unset ones left out, as TOML knows no null."""
+    """Return a configuration as a table without unset values, as TOML has no null."""
     fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     return {name: _plain(value) for name, value in fields.items() if value is not None}
 
@@ -281,7 +289,7 @@ def _plain(value: Any) -> Any:
 
 
 def dump(config: Any) -> str:
-    """A complete TOML text: every field, with the comment that stands beside it in the code."""
+    """Return a configuration as TOML: every field with its comment from the code."""
     return "\n".join(_table_lines(config, ())).strip() + "\n"
 
 
@@ -303,7 +311,7 @@ def _table_lines(config: Any, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_section(value: Any) -> bool:
-    """Parts fit on one line; whole chapters of a run get a table of their own."""
+    """Return whether a dataclass is a TOML table of its own; others are inline tables."""
     return getattr(type(value), "section", False)
 
 
@@ -327,7 +335,7 @@ def _key(name: str) -> str:
 
 @cache
 def field_comments(kind: type[Any]) -> dict[str, str]:
-    """The comment at the end of each field's line: written once, read in the code and in the TOML."""
+    """Return the comment at the end of each field's line in the source, which documents the field."""
     comments: dict[str, str] = {}
     for member in reversed(kind.__mro__):
         if dataclasses.is_dataclass(member):
@@ -339,11 +347,13 @@ def field_comments(kind: type[Any]) -> dict[str, str]:
 
 
 def schema(kind: type[Any] | UnionType) -> dict[str, Any]:
-    """A JSON schema, for editors that complete and check TOML; with our comments, and without unknown keys."""
+    """Return a JSON schema, with which editors complete and check TOML; it has comments and refuses unknown keys."""
     whole = _adapter(kind).json_schema()
     tables = {whole.get("title"): whole} | whole.get("$defs", {})
     for member in _all_dataclasses(kind):
-        long_name = f"{member.__module__}.{member.__name__}".replace(".", "__")  # where two have one name
+        long_name = f"{member.__module__}.{member.__name__}".replace(
+            ".", "__"
+        )  # used where two classes have the same name
         table = tables.get(long_name) or tables[member.__name__]
         table["additionalProperties"] = False
         for name, entry in table["properties"].items():

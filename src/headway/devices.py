@@ -1,4 +1,4 @@
-"""What this machine has: devices, precision, cores."""
+"""Devices, bf16 support and cores of this machine."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import torch
 from headway.errors import UsageError
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
-ALONE = RLock()  # the number of threads is one for the whole process
+ALONE = RLock()  # torch's number of threads is global to the process
 
 
 def choose_device(name: str = "auto", local_rank: int = 0) -> torch.device:
-    """The fastest device there is, or the one asked for if it is there."""
+    """Return the device with this name, or the fastest one for `auto`; UsageError if it is missing."""
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     kind = name.split(":", 1)[0]
     if kind == "auto":
@@ -25,7 +25,7 @@ def choose_device(name: str = "auto", local_rank: int = 0) -> torch.device:
     if kind not in there:
         raise UsageError(f"--device {name}: choose one of {', '.join(DEVICES)}")
     if not there[kind]:
-        raise UsageError(f"--device {name}: this machine has none that PyTorch can use; leave the option out")
+        raise UsageError(f"--device {name}: PyTorch finds no such device on this machine; omit the option")
     try:
         return torch.device(name) if ":" in name or kind != "cuda" else torch.device(kind, local_rank)
     except RuntimeError:
@@ -33,13 +33,13 @@ def choose_device(name: str = "auto", local_rank: int = 0) -> torch.device:
 
 
 def make_current(device: torch.device) -> None:
-    """Streams and recordings are made on the current device, whatever device a tensor is on."""
+    """Make a CUDA device the current one, on which streams and graphs are created whatever the tensors' device."""
     if device.type == "cuda":
         torch.cuda.set_device(device)
 
 
 def half_is_fast(device: torch.device) -> bool:
-    """Whether bf16 matrix products have hardware of their own here."""
+    """Return whether the hardware of a device multiplies bf16 matrices natively."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return device.type == "cpu" and bool(torch.backends.mkldnn.is_available() and _cpu_has_bf16())
@@ -55,11 +55,12 @@ def _cpu_has_bf16() -> bool:
 
 
 def cores() -> int:
-    """Cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def describe(device: torch.device) -> str:
+    """Return a device's name for users, such as "4 CPU cores"."""
     if device.type == "cuda":
         return f"{torch.cuda.get_device_name(device)}"
     return f"{cores()} CPU cores" if device.type == "cpu" else "Apple GPU"
@@ -67,7 +68,7 @@ def describe(device: torch.device) -> str:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """For many small steps, such as opening a model: where others work too, threads would only wait for one another."""
+    """Use one torch thread in a block of many small operations, where threads would mostly wait for one another."""
     with ALONE:
         before = torch.get_num_threads()
         torch.set_num_threads(1)

@@ -1,38 +1,38 @@
-"""What can go wrong through no fault of the program, and the exit code each gives."""
+"""Errors that are reported to users in one line, and their exit codes."""
 
 from __future__ import annotations
 
 
 class HeadwayError(Exception):
-    """One clear line for the user: what was given, what is allowed, what to do."""
+    """An error whose message is one line: what was given, what is allowed, what to do."""
 
     exit_code = 2
 
 
 class UsageError(HeadwayError):
-    """A wrong option, configuration, file or text."""
+    """An option, configuration, file or text is invalid."""
 
 
 class DiskError(HeadwayError):
-    """No space, no permission, or a device that failed."""
+    """A file cannot be written: no space, no permission, or a device failed."""
 
     exit_code = 3
 
 
 class DivergedError(HeadwayError):
-    """Training produced numbers that are not finite, and going back did not help."""
+    """Training diverged: numbers are not finite, also after going back to a checkpoint."""
 
     exit_code = 4
 
 
 class RefusedError(HeadwayError):
-    """A check of ours said no: doctor advises against training, an export says something else, a download is wrong."""
+    """A check failed: doctor advises against training, an export differs from its model, a download is wrong."""
 
     exit_code = 5
 
 
 class LostError(HeadwayError):
-    """Another process of the same work has died."""
+    """Another process of the same training has died."""
 
     exit_code = 6
 

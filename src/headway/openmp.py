@@ -1,17 +1,17 @@
-"""Sharing the processor with others."""
+"""OpenMP settings for machines whose cores are shared with other processes."""
 
 from __future__ import annotations
 
 import os
 
-BUSY = 0.75  # others' load, as a share of all cores
-SHORT = "1000"  # turns; libgomp's own choice when it knows that there are more threads than cores
+BUSY = 0.75  # load average above which the machine is busy, as a share of all cores
+SHORT = "1000"  # spins; libgomp's default when there are more threads than cores
 
 
 def share_cores() -> None:
-    """Where others work too, a thread that waits must sleep: spinning through its turns costs ten times the time.
+    """On a busy machine, make waiting OpenMP threads sleep soon: spinning can take ten times as long.
 
-    Read by OpenMP when PyTorch is loaded, so this comes before that; a setting of the user's stands.
+    Call this before torch is imported, which is when OpenMP reads it. A setting of the user is kept.
     """
     cores = os.cpu_count() or 1
     if hasattr(os, "getloadavg") and os.getloadavg()[0] > BUSY * cores:

@@ -1,4 +1,4 @@
-"""The papers' tables as functions: sizes that are known to work together."""
+"""Model sizes from papers, as functions that return designs."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from headway.model.residuals import Pre
 
 
 def base() -> EncoderDecoderDesign:
-    """Vaswani et al. 2017, table 3, base."""
+    """Return the base model of Vaswani et al. 2017, table 3."""
     return EncoderDecoderDesign(width=512, heads=8, feed_forward=Relu(width=2048), dropout=0.1)
 
 
 def big() -> EncoderDecoderDesign:
-    """Vaswani et al. 2017, table 3, big."""
+    """Return the big model of Vaswani et al. 2017, table 3."""
     return EncoderDecoderDesign(width=1024, heads=16, feed_forward=Relu(width=4096), dropout=0.3)
 
 
 def tiny() -> EncoderDecoderDesign:
-    """For corpora of tens of thousands of sentences (Wu et al. 2021 on Multi30k)."""
+    """Return a model for tens of thousands of sentence pairs (Wu et al. 2021 on Multi30k)."""
     return EncoderDecoderDesign(
         width=128, heads=4, feed_forward=Relu(width=256), encoder_layers=4, decoder_layers=4, dropout=0.3
     )
 
 
 def small() -> EncoderDecoderDesign:
-    """Three layers each, for two CPU cores."""
+    """Return a model with three encoder and decoder layers, which trains well on two CPU cores."""
     return EncoderDecoderDesign(
         width=256, heads=4, feed_forward=Relu(width=1024), encoder_layers=3, decoder_layers=3, dropout=0.1
     )
 
 
 def deep_encoder() -> EncoderDecoderDesign:
-    """Twelve layers read, one writes: nearly base's quality at a fraction of the decoding time (Kasai et al. 2021)."""
+    """Return a model with 12 encoder layers and 1 decoder layer, for fast decoding (Kasai et al. 2021)."""
     return EncoderDecoderDesign(
         width=512, heads=8, feed_forward=Relu(width=2048), encoder_layers=12, decoder_layers=1, residual=Pre()
     )
@@ -44,7 +44,7 @@ def deep_encoder() -> EncoderDecoderDesign:
 def llama(
     width: int = 4096, layers: int = 32, heads: int = 32, inner: int = 11_008, key_heads: int | None = None
 ) -> LanguageModelDesign:
-    """Touvron et al. 2023; the defaults are the 7B model's (vocabulary 32,000)."""
+    """Return a Llama (Touvron et al. 2023); the defaults are those of the 7B model (vocabulary 32,000)."""
     return LanguageModelDesign(
         width=width,
         layers=layers,
@@ -63,7 +63,7 @@ def llama(
 
 
 def gpt2(width: int = 768, layers: int = 12, heads: int = 12) -> LanguageModelDesign:
-    """Radford et al. 2019; the defaults are the small model's (vocabulary 50,257)."""
+    """Return a GPT-2 (Radford et al. 2019); the defaults are those of the small model (vocabulary 50,257)."""
     return LanguageModelDesign(
         width=width,
         layers=layers,
@@ -76,14 +76,14 @@ def gpt2(width: int = 768, layers: int = 12, heads: int = 12) -> LanguageModelDe
 
 
 def transformer_xl() -> LanguageModelDesign:
-    """Dai et al. 2019, the base model for words: 16 layers, memory as long as a segment."""
+    """Return the word-level base model of Transformer-XL (Dai et al. 2019): 16 layers, memory of one segment."""
     return LanguageModelDesign(
         width=410, heads=10, layers=16, feed_forward=Relu(width=2100), positions=TransformerXL(), memory=150
     )
 
 
 def tener() -> TextEncoderDesign:
-    """Yan et al. 2019: relative, direction-aware, unscaled attention for tagging."""
+    """Return the TENER tagger (Yan et al. 2019) with relative, direction-aware, unscaled attention."""
     return TextEncoderDesign(
         width=128,
         heads=8,

@@ -1,4 +1,4 @@
-"""Versions of the packages that a model was made with, and packages that only some users need."""
+"""Versions of installed packages, and imports of optional packages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def pip_install(name: str) -> str:
 
 
 def installed(package: str) -> str:
-    """Return the version of a package; "unknown" if it is not installed."""
+    """Return the version of an installed package, or "unknown"."""
     if package == "headway":
         return __version__
     try:
@@ -29,12 +29,13 @@ def installed(package: str) -> str:
 
 
 def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages on which results depend."""
     packages = ("headway", "torch", "sentencepiece", "sacrebleu", "safetensors")
     return {"python": platform.python_version(), **{name: installed(name) for name in packages}}
 
 
 def extra(module: str, name: str) -> ModuleType:
-    """The module, or one line that says how to get it."""
+    """Import an optional module; UsageError with the pip command of the extra `name` if it is missing."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Models that come with the package, each a folder beside this file; for those who name none."""
+"""The models that come with the package, each a folder beside this file, used when no model is named."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 from headway.errors import UsageError
 
 HERE = Path(__file__).parent
-MARK = "headway.json"  # what makes a folder a model; not imported, since that would load torch
+MARK = "headway.json"  # a file of every model folder; not imported from storage, which would load torch
 
 
 def present() -> tuple[Path, ...]:
-    """The models that came with the package; the first is the one that answers when none is named."""
+    """Return the folders of the models in the package; the first is the default model."""
     return tuple(sorted(path.parent for path in HERE.glob(f"*/{MARK}")))
 
 
 def chosen(folders: Sequence[Path]) -> tuple[Path, ...]:
-    """The folders that were named; if none, the models that came with the package."""
+    """Return the given folders or, if there are none, those of the models in the package."""
     found = tuple(folders) or present()
     if not found:
         raise UsageError(
-            "name a model folder: none comes with this package; "
-            "`headway demo` trains one in minutes, `headway train` one from two text files"
+            "name a model folder: this package comes without a model; "
+            "`headway demo` trains one in minutes, `headway train` trains one from two text files"
         )
     return found

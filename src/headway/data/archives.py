@@ -1,4 +1,4 @@
-"""Open a file for reading bytes: plain or packed, and never a trap."""
+"""Open plain and compressed files as bytes, safely: no pipes, no decompression bombs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Protocol, runtime_checkable
 
 from headway.errors import UsageError
 
-LARGEST_RATIO = 200  # unpacked bytes for one packed byte; text rarely passes 10
-ALWAYS_ALLOWED = 16 << 20  # a small file may unpack to this much, whatever its ratio
+LARGEST_RATIO = 200  # most uncompressed bytes for each compressed byte; text rarely has more than 10
+ALWAYS_ALLOWED = 16 << 20  # uncompressed bytes that are allowed whatever the ratio
 PIECE = 1 << 18  # bytes read at once
 
-# Four bytes of a zst file can stand for 128 KiB, so 512 bytes unpack to at most 16 MiB at a time.
+# Four bytes of a zst file can decompress to 128 KiB, so 512 bytes give at most 16 MiB at a time.
 ZST_PIECE = 512
 
 FOREIGN = {
@@ -37,7 +37,7 @@ class Readable(Protocol):
 
 
 def open_bytes(path: Path) -> BufferedReader:
-    """A stream of a file's bytes, unpacked if it is gz, xz or zst (told by its first bytes, not its name)."""
+    """Open a file as a stream of bytes, decompressed if its first bytes are those of gz, xz or zst."""
     plain = open_regular(path)
     start = plain.peek(8)
     for magic, unpack in UNPACKERS.items():
@@ -47,7 +47,7 @@ def open_bytes(path: Path) -> BufferedReader:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a regular file, or say in one line why it cannot be read. A pipe is refused, not waited for."""
+    """Open a regular file as a stream of bytes; UsageError if it is missing, unreadable or, for example, a pipe."""
     try:
         kind = os.stat(path).st_mode
         if not stat.S_ISREG(kind):
@@ -58,7 +58,7 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 def refuse_foreign(path: Path, start: bytes) -> None:
-    """Stop at bytes that cannot begin a text: the names alone would not tell."""
+    """Raise UsageError if a file's first bytes are those of another format, such as zip or UTF-16."""
     for magic, reason in FOREIGN.items():
         if start.startswith(magic):
             raise UsageError(f"{path}:1: {reason}")
@@ -82,7 +82,7 @@ def _say_reason(error: OSError | ValueError) -> str:
 
 
 class Unpacked(RawIOBase):
-    """The unpacked bytes of an archive; a cut-off archive or a bomb ends in one clear line."""
+    """A stream of the decompressed bytes of a file; UsageError if it is truncated, damaged or a decompression bomb."""
 
     def __init__(self, path: Path, packed: BufferedReader, stream: Readable) -> None:
         self.path, self.packed, self.stream = path, packed, stream
@@ -97,14 +97,18 @@ class Unpacked(RawIOBase):
         try:
             piece = self.stream.read(len(buffer))
         except EOFError:
-            raise UsageError(f"{self._where()}: the archive is cut off near here; fetch it again") from None
+            raise UsageError(
+                f"{self._where()}: the compressed file is truncated near here; download it again"
+            ) from None
         except (OSError, zlib.error, lzma.LZMAError, DamagedError) as error:
-            raise UsageError(f"{self._where()}: the archive is damaged near here ({error})") from None
+            raise UsageError(
+                f"{self._where()}: the compressed file is damaged near here ({error}); download it again"
+            ) from None
         self.size += len(piece)
         self.lines += piece.count(b"\n")
         if self.size > self.limit:
-            reason = f"unpacks to more than {LARGEST_RATIO} times its size, more than text can"
-            raise UsageError(f"{self._where()}: {reason}; unpack it by hand if it is trusted")
+            reason = f"decompresses to more than {LARGEST_RATIO} times its size, more than text does"
+            raise UsageError(f"{self._where()}: {reason}; decompress it yourself if you trust it")
         buffer[: len(piece)] = piece
         return len(piece)
 
@@ -117,17 +121,17 @@ class Unpacked(RawIOBase):
 
 
 class DamagedError(Exception):
-    """What an unpacker says of bytes it cannot understand."""
+    """Compressed data is damaged."""
 
 
 class Zst:
-    """Unpack zst frames, piece by piece; the library's own stream takes a cut-off file for a whole one."""
+    """A stream that decompresses zst frames; the library's own stream does not notice a truncated file."""
 
     def __init__(self, packed: BufferedReader) -> None:
         try:
             import zstandard
         except ImportError:
-            raise UsageError("reading .zst files needs one more package: pip install 'headway-mt[zst]'") from None
+            raise UsageError(".zst files need the package zstandard; run pip install 'headway-mt[zst]'") from None
         self.packed, self.library = packed, zstandard
         self.frame = None
         self.ready = b""

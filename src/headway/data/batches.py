@@ -1,4 +1,4 @@
-"""Encoded pairs to padded tensors, in an order that any step can be resumed from."""
+"""Batches of encoded sentence pairs as padded tensors, in an order that can be resumed at any step."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from headway.errors import UsageError
 from headway.text.ragged import Ragged
 from headway.text.vocabulary import BOS, EOS, PAD
 
-RESAMPLING, PACKING = 2, 3  # purposes of random numbers; the order has 0 and 1
+RESAMPLING, PACKING = 2, 3  # purposes of random numbers; data/order.py uses 0 and 1
 
 
 @runtime_checkable
 class Resample(Protocol):
-    """The same sentences in other pieces (subword regularisation)."""
+    """Replaces sentences by other segmentations of the same text (subword regularisation)."""
 
     def __call__(
         self, flat: Integer[np.ndarray, "p"], offsets: Int[np.ndarray, "m"], rng: np.random.Generator
@@ -50,7 +50,7 @@ class BatchSettings:
             raise ValueError(f"sentences is {self.sentences}: it must be 1 or more, or unset")
 
     def build(self, longest: int, sample: Callable[[], Lengths]) -> Exact:
-        """The packing; rows have at most `longest` positions, and `sample` tells typical lengths."""
+        """Return the bucketing: rows have at most `longest` positions, and `sample` returns typical lengths."""
         makers = {
             "exact": lambda: Exact(self.tokens, self.sentences, longest),
             "bounded": lambda: Bounded(self.tokens, self.sentences, longest, sample()),
@@ -60,15 +60,15 @@ class BatchSettings:
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentence pairs to train on. Dummy rows have no labels, and one real piece so that attention sees something."""
+    """A training batch of sentence pairs. Dummy rows have no labels, and one source token, as attention needs one."""
 
     source: Int[Tensor, "b s"]
-    inputs: Int[Tensor, "b t"]  # begin and target
-    labels: Int[Tensor, "b t"]  # target and end
-    tokens: int  # labels that are no padding
+    inputs: Int[Tensor, "b t"]  # begin, then target
+    labels: Int[Tensor, "b t"]  # target, then end
+    tokens: int  # number of labels that are not padding
     source_tokens: int
-    indices: Integer[np.ndarray, " b"]  # of the examples in the store; -1 for dummies
-    cursor: Cursor  # where to go on after this batch and those of the other ranks at the same step
+    indices: Integer[np.ndarray, " b"]  # of the examples in the store; -1 for dummy rows
+    cursor: Cursor  # the position after this batch and those of the other ranks at the same step
 
     @property
     def shape(self) -> Shape:
@@ -84,7 +84,7 @@ class Batch:
         return self._each(Tensor.pin_memory)
 
     def split(self) -> tuple[Batch, Batch]:
-        """Two halves, for when the whole does not fit into memory."""
+        """Return two halves of the batch, used when the whole does not fit into memory."""
         middle = len(self.source) // 2
         if middle == 0:
             raise ValueError("a batch of one sentence cannot be split")
@@ -102,7 +102,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Window:
-    """Some examples in memory, and which of them share a batch."""
+    """A part of an epoch in memory: examples, and how they are divided into batches."""
 
     examples: Integer[np.ndarray, " n"]
     source: Ragged
@@ -115,7 +115,7 @@ class Window:
         source = pad(sources, shape.rows, shape.source)
         source[len(rows) :, 0] = EOS
         labels = pad(targets, shape.rows, shape.target)
-        inputs = np.roll(labels, 1, axis=1)  # the last column is free: every target leaves room for its end
+        inputs = np.roll(labels, 1, axis=1)  # the last column is padding: every target leaves room for its end
         inputs[:, 0] = BOS
         labels[np.arange(len(rows)), targets.lengths] = EOS
         return Batch(
@@ -128,7 +128,7 @@ class Window:
 
 
 class Batches:
-    """All batches of all epochs of an encoded corpus, read as they are needed."""
+    """An endless sequence of batches over all epochs of an encoded corpus, read as they are needed."""
 
     def __init__(
         self,
@@ -137,18 +137,18 @@ class Batches:
         seed: int,
         rank: int = 0,
         world: int = 1,
-        resample: tuple[Resample, Resample] | None = None,  # of the source and of the target
-        weights: Sequence[float] | None = None,  # of the corpora
+        resample: tuple[Resample, Resample] | None = None,  # for source and target
+        weights: Sequence[float] | None = None,  # one for each corpus
     ) -> None:
         self.store, self.seed, self.resample = store, seed, resample
         self.order = _order(store, seed, weights)
         self.rounds = Rounds(self.order, self._window, rank, world)
         source, target = store.facts.longest
-        self._busy = Lock()  # a resampler may remember words, and windows are made ahead
+        self._busy = Lock()  # resamplers cache words, and windows are prepared in another thread
         longest = max(source, target + 1)
         if longest > settings.tokens:
             raise UsageError(
-                f"batches of {settings.tokens} tokens cannot hold the longest sentence, {longest} pieces; "
+                f"batches of {settings.tokens} tokens cannot hold the longest sentence of {longest} tokens; "
                 "raise tokens, or lower data.longest"
             )
         self.packing = settings.build(longest, lambda: _lengths(*self._read(self.order.settle(Cursor()))[1:]))
@@ -169,7 +169,7 @@ class Batches:
         return Window(examples, source, target, plan)
 
     def _read(self, cursor: Cursor) -> tuple[Integer[np.ndarray, " n"], Ragged, Ragged]:
-        """The examples of a window and their text, resampled."""
+        """Return indices, sources and targets of a window's examples, resampled."""
         examples = self.order.examples(cursor.epoch, cursor.window)
         sides = [column.ragged(examples) for column in (self.store.source, self.store.target)]
         if self.resample is not None:
@@ -183,7 +183,7 @@ class Batches:
 def _order(store: Store, seed: int, weights: Sequence[float] | None) -> Order:
     sizes = store.facts.corpora
     weights = [1.0] * len(sizes) if weights is None else weights
-    sizes = [*sizes, *[0] * (len(weights) - len(sizes))]  # the last corpora may have lost all their pairs
+    sizes = [*sizes, *[0] * (len(weights) - len(sizes))]  # filters may have dropped all pairs of the last corpora
     try:
         return Order(sizes, weights, seed, sum(store.facts.pieces))
     except ValueError as error:
@@ -191,7 +191,7 @@ def _order(store: Store, seed: int, weights: Sequence[float] | None) -> Order:
 
 
 def _vary(resample: Resample, table: Ragged, longest: int, rng: np.random.Generator) -> Ragged:
-    """Other pieces, except where they would be more than any sentence has now."""
+    """Return resampled rows, without those that would be longer than the longest row of the corpus."""
     varied = Ragged(*resample(table.flat, table.offsets, rng))
     return choose(varied.lengths <= longest, varied, table)
 

@@ -1,4 +1,4 @@
-"""Which rows share a batch, so that little of it is padding."""
+"""Bucketing: divide rows of different lengths into batches with little padding."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Integer
 
-LEVELS = 8  # lengths to which the longer side of a batch may be padded
-CORNERS = 3  # shapes at each level
+LEVELS = 8  # number of lengths to which the longer side of a batch may be padded
+CORNERS = 3  # number of shapes at each level
 HALVINGS = 2  # the last batch of a window may have a half or a quarter of the usual rows
-JITTER = 2.0  # positions; over 1, more than equal lengths change places, so batches differ between epochs
-FINEST = 256  # distinct lengths looked at when levels are chosen
+JITTER = 2.0  # positions; above 1, also rows of different lengths are shuffled, so that batches differ between epochs
+FINEST = 256  # most distinct lengths considered when levels are chosen
 
 
 class Shape(NamedTuple):
-    """How large a batch is, padding included."""
+    """The shape of a batch, padding included."""
 
     rows: int
     source: int
@@ -26,7 +26,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Lengths:
-    """The positions that each row needs on either side."""
+    """The number of source and target positions of each row."""
 
     source: Integer[np.ndarray, " n"]
     target: Integer[np.ndarray, " n"]
@@ -35,9 +35,9 @@ class Lengths:
         return np.maximum(self.source, self.target)
 
     def corner(self, level: Integer[np.ndarray, " n"] | int) -> Integer[np.ndarray, " n"]:
-        """A walk along two edges of a square of side `level`: first the target grows, then the source shrinks.
+        """Return a sort key within a level: first by growing target, then by shrinking source.
 
-        Neighbours on this walk fit each other on both sides.
+        Rows with similar keys have similar lengths on both sides.
         """
         return np.where(self.source > self.target, self.target, 2 * level - self.source)
 
@@ -47,12 +47,12 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Plan:
-    """The batches of one window in the order of training."""
+    """The division of a window into batches."""
 
-    rows: Integer[np.ndarray, " n"]  # the window's rows, batch after batch
-    cuts: Sequence[int]  # where each batch begins in them, and the end
+    rows: Integer[np.ndarray, " n"]  # rows of the window, batch after batch
+    cuts: Sequence[int]  # the start of each batch in `rows`, and the end
     shapes: Sequence[Shape]
-    turns: Integer[np.ndarray, " k"]  # the batches, shuffled
+    turns: Integer[np.ndarray, " k"]  # the order of training: a permutation of the batches
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -63,7 +63,7 @@ class Plan:
 
 
 class Exact:
-    """Every batch is as long as its longest row and has as many rows as the budget allows."""
+    """Bucketing with the least padding: a batch is as long as its longest row, with as many rows as fit."""
 
     def __init__(self, tokens: int, sentences: int | None, longest: int) -> None:
         self.tokens = tokens
@@ -71,10 +71,12 @@ class Exact:
         self.levels = np.arange(longest + 1)
 
     def pack(self, lengths: Lengths, rng: np.random.Generator) -> Plan:
-        """Sort by the longer side, then along the corner; cut full batches from the longest down; shuffle them."""
+        """Return the batches of a window: sort rows by length, split them into full batches, shuffle the batches."""
         level = np.searchsorted(self.levels, lengths.longer())
         corner = lengths.corner(self.levels[level]) + JITTER * rng.random(len(level))
-        onward = (level + rng.integers(2)) % 2 == 0  # each level begins where the one before it ended
+        onward = (
+            level + rng.integers(2)
+        ) % 2 == 0  # alternate levels are reversed, so that neighbouring rows are similar
         rows = np.lexsort((np.where(onward, corner, -corner), -level))
         level, lengths = level[rows], lengths.take(rows)
         cuts, shapes = [0], []
@@ -89,23 +91,19 @@ class Exact:
         return Plan(rows, cuts, shapes, rng.permutation(len(shapes)))
 
     def capacity(self, level: int) -> int:
-        """How many rows a batch whose longest row is of this level holds."""
+        """Return the number of rows of a full batch whose longest row is of this level."""
         return min(self.tokens // int(self.levels[level]), self.sentences)
 
     def shape(self, level: int, rows: int, source: int, target: int) -> Shape:
-        """The shape that holds these rows."""
+        """Return the shape of a batch of rows with these lengths."""
         return Shape(rows, source, target)
-
-    def known_shapes(self) -> list[Shape]:
-        """The shapes to expect, for a warm-up: all but that of a window's last batch, or none."""
-        return []
 
 
 class Bounded(Exact):
-    """Few shapes, chosen by the lengths of a sample: for compiled programs and CUDA graphs, made once a shape.
+    """Bucketing with few shapes, chosen by the lengths of a sample: for CUDA graphs and compiled models.
 
-    The padded lengths alone decide how many rows a batch has, and they do so that the rows of one level come out
-    even. Only the last batch of a window may have a half or a quarter of its rows; dummy rows fill the rest.
+    The padded lengths determine the number of rows of a batch, chosen so that the batches of a level have equal sizes.
+    The last batch of a level may have a half or a quarter of these rows; dummy rows fill it up.
     """
 
     def __init__(self, tokens: int, sentences: int | None, longest: int, sample: Lengths) -> None:
@@ -122,7 +120,7 @@ class Bounded(Exact):
         most, members = super().capacity(level), max(1, self.members[level])
         batches = -(-members // most)
         even = -(-members // batches)
-        rows = -(-even // 8) * 8  # tensor cores like multiples of eight
+        rows = -(-even // 8) * 8  # tensor cores are fastest with multiples of eight
         return min(rows, most // 8 * 8 if most >= 64 else most)
 
     def shape(self, level: int, rows: int, source: int, target: int) -> Shape:
@@ -130,31 +128,28 @@ class Bounded(Exact):
         fits = next(size for size in (full >> halving for halving in range(HALVINGS, -1, -1)) if size >= rows)
         return next(Shape(fits, s, t) for s, t in self.sides[level] if s >= source and t >= target)
 
-    def known_shapes(self) -> list[Shape]:
-        return [Shape(self.capacity(level), *sides) for level, both in enumerate(self.sides) for sides in both]
-
 
 def _choose_levels(longer: Integer[np.ndarray, " n"]) -> Integer[np.ndarray, " levels"]:
-    """The few lengths that waste least when every row is padded to the next of them."""
+    """Return at most LEVELS lengths with the least padding when each row is padded to the next of them."""
     values, counts = np.unique(longer, return_counts=True)
     padded = np.broadcast_to(values, (len(values), len(values)))
     return values[[last for _, last in _partition(_rows_between(counts) * padded, LEVELS)]]
 
 
 def _choose_sides(lengths: Lengths, level: int) -> list[tuple[int, int]]:
-    """The few shapes that waste least for rows whose longer side is padded to `level`, smallest first."""
+    """Return at most CORNERS + 1 shapes with the least padding for rows whose longer side is padded to `level`."""
     values, counts = np.unique(lengths.corner(level), return_counts=True)
-    chosen = {(level, level)}  # holds every row of the level
+    chosen = {(level, level)}  # large enough for every row of the level
     if len(values):
-        target = np.minimum(values, level)[None, :]  # of rows up to the last
-        source = np.minimum(2 * level - values, level)[:, None]  # of rows from the first on
+        target = np.minimum(values, level)[None, :]  # for rows up to the last one
+        source = np.minimum(2 * level - values, level)[:, None]  # for rows from the first one on
         groups = _partition(_rows_between(counts) * (source + target), CORNERS)
         chosen |= {(int(source[first, 0]), int(target[0, last])) for first, last in groups}
     return sorted(chosen, key=lambda sides: (sum(sides), sides))
 
 
 def _rows_between(counts: Integer[np.ndarray, " k"]) -> Float[np.ndarray, "k k"]:
-    """How many rows have a value between the i-th and the j-th; infinitely many where i > j."""
+    """Return the number of rows from the i-th to the j-th value as a matrix; infinity where i > j."""
     ends = np.cumsum(counts).astype(float)
     between = ends[None, :] - (ends - counts)[:, None]
     between[np.tril_indices(len(counts), -1)] = np.inf
@@ -162,18 +157,18 @@ def _rows_between(counts: Integer[np.ndarray, " k"]) -> Float[np.ndarray, "k k"]
 
 
 def _partition(cost: Float[np.ndarray, "k k"], groups: int) -> list[tuple[int, int]]:
-    """Cut range(k) into at most `groups` pieces of least total cost, by dynamic programming."""
+    """Divide range(k) into at most `groups` intervals of least total cost, by dynamic programming."""
     best = cost[0]
     cuts: list[np.ndarray] = []
     for _ in range(groups - 1):
         total = np.concatenate(([0.0], best[:-1]))[:, None] + cost
-        total[0] = best  # one piece fewer
+        total[0] = best  # one interval fewer
         cuts.append(total.argmin(axis=0))
         best = total.min(axis=0)
-    pieces, last = [], len(cost) - 1
+    intervals, last = [], len(cost) - 1
     for cut in reversed(cuts):
         first = int(cut[last])
         if first:
-            pieces.append((first, last))
+            intervals.append((first, last))
             last = first - 1
-    return [*reversed([*pieces, (0, last)])]
+    return [*reversed([*intervals, (0, last)])]

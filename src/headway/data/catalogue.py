@@ -1,4 +1,4 @@
-"""Public corpora that can be fetched: a list that is data. What is not known for sure is left empty, never guessed."""
+"""The catalogue of public corpora for `headway data`, read from catalogue.toml; unknown values are left empty."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ _LANGUAGE = re.compile(r"[a-zA-Z]{2,8}")
 
 @dataclass(frozen=True)
 class Text:
-    """One text file as it will lie in the folder."""
+    """One text file of a corpus, as it will be in the folder."""
 
-    name: str  # split and language: train.en, dev.de, test.de
-    member: str = ""  # its name inside a zip archive
-    sha256: str = ""  # of the text itself; empty: not known
+    name: str  # split and language, for example train.en, dev.de, test.de
+    member: str = ""  # name inside the zip archive
+    sha256: str = ""  # of the uncompressed text; empty: unknown
 
     def __post_init__(self) -> None:
         if not _TEXT.fullmatch(self.name):
             raise ValueError(
-                f"text {self.name!r}: call it train, dev or test, a dot and the language, such as train.en"
+                f"text {self.name!r}: the name must be train, dev or test, a dot and the language, such as train.en"
             )
         _check_sha256(self.sha256)
 
 
 @dataclass(frozen=True)
 class Download:
-    """One file on a server, and the texts in it. The end of its name says how it is packed: .gz, .zip or not."""
+    """One file on a server, and the texts in it. Its suffix is its compression: .gz, .zip or none."""
 
-    file: str  # its address below the entry's base
+    file: str  # URL relative to the entry's base
     texts: tuple[Text, ...]
-    sha256: str = ""  # of the file as it lies on the server; empty: not known
-    most: int = 2 << 30  # bytes it may have on the server; nothing beyond them is fetched
+    sha256: str = ""  # of the file on the server; empty: unknown
+    most: int = 2 << 30  # most bytes of the file on the server; a larger one is refused
 
     def __post_init__(self) -> None:
         _check_sha256(self.sha256)
         if self.most < 1:
-            raise ValueError(f"file {self.file!r}: most is {self.most}; it must be 1 or more")
+            raise ValueError(f"file {self.file!r}: most is {self.most}; it must be at least 1")
         zipped = self.file.endswith(".zip")
         if not self.texts or not re.fullmatch(r"[\w./-]+", self.file) or self.name in ("", ".", ".."):
-            raise ValueError(f"file {self.file!r}: give its address below the base, and the texts in it")
+            raise ValueError(f"file {self.file!r}: give its URL relative to the base, and the texts in it")
         if not all(bool(text.member) == zipped for text in self.texts) or (len(self.texts) > 1 and not zipped):
             raise ValueError(f"file {self.file!r}: a zip archive has members, any other file is one text")
 
@@ -60,28 +60,28 @@ class Download:
 
 @dataclass(frozen=True)
 class Entry:
-    """A corpus that may be downloaded, where it comes from and on what terms."""
+    """A corpus that can be downloaded, with its origin and licence."""
 
-    name: str  # how it is asked for
-    about: str  # what kind of text it is
+    name: str  # name on the command line
+    about: str  # kind of text
     source_language: str
     target_language: str
     licence: str
-    page: str  # where a person can read about it
-    base: str  # what the addresses of all files begin with
+    page: str  # URL of a description
+    base: str  # URL that is put before all files
     downloads: tuple[Download, ...]
-    pairs: str = ""  # training pairs, as its source says; empty: not known
-    size: int = 0  # bytes of all texts; 0: not known
+    pairs: str = ""  # number of training pairs, according to its page; empty: unknown
+    size: int = 0  # bytes of all texts; 0: unknown
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise ValueError(f"name {self.name!r}: use small letters, digits and -")
+            raise ValueError(f"name {self.name!r}: use lower-case letters, digits and -")
         if not all(map(_LANGUAGE.fullmatch, (self.source_language, self.target_language))):
-            raise ValueError(f"{self.name}: languages are codes such as en and de")
+            raise ValueError(f"{self.name}: languages must be codes such as en and de")
         if not re.fullmatch(r"https?://[^\s/]+/(\S*/)?", self.base):
             raise ValueError(f"{self.name}: base is {self.base!r}; it must begin with https:// and end with /")
         if not {f"train.{self.source_language}", f"train.{self.target_language}"} <= set(self.texts):
-            raise ValueError(f"{self.name}: there is no train text of both languages")
+            raise ValueError(f"{self.name}: there must be a train text of both languages")
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -89,21 +89,21 @@ class Entry:
 
     @property
     def verified(self) -> bool:
-        """Whether every byte can be checked at the first download already."""
+        """Whether checksums of all files are known before the first download."""
         return all(one.sha256 or all(text.sha256 for text in one.texts) for one in self.downloads)
 
     def url(self, download: Download) -> str:
         return self.base + download.file
 
     def pair(self, split: str) -> tuple[str, str] | None:
-        """The names of a split's two sides, if it has both."""
+        """Return the names of source and target of a split, or None if one is missing."""
         names = (f"{split}.{self.source_language}", f"{split}.{self.target_language}")
         return names if set(names) <= set(self.texts) else None
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All corpora of a list."""
+    """A list of corpora."""
 
     corpora: tuple[Entry, ...] = ()
 
@@ -112,7 +112,7 @@ class Catalogue:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise UsageError(f"{name} is not in the list; {hint}there are {', '.join(known)}")
+            raise UsageError(f"{name} is not in the catalogue; {hint}choose from {', '.join(known)}")
         return known[name]
 
 
@@ -122,4 +122,4 @@ def read(path: Path = LISTED) -> Catalogue:
 
 def _check_sha256(text: str) -> None:
     if not _SHA256.fullmatch(text):
-        raise ValueError(f"sha256 {text!r}: it has 64 digits of 0-9 and a-f")
+        raise ValueError(f"sha256 {text!r}: must be 64 digits of 0-9 and a-f")

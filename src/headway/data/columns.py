@@ -1,4 +1,4 @@
-"""Numbers in files: written with a checksum, checked when they are opened, and mapped into memory."""
+"""Columns of integers in files: written with checksums, verified when opened, and memory-mapped."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from headway.data.rows import gather, join
 from headway.storage.files import write_all
 from headway.text.ragged import Ragged
 
-AT_ONCE = 2048  # rows read before the pages they lie on are given back
+AT_ONCE = 2048  # rows read before their memory pages are released
 PIECE = 1 << 20  # bytes read at a time for a checksum
 
-Sum = list[int]  # bytes of a file, and their CRC-32: 4 GB a second, and chance damage passes once in 4 billion times
+Sum = list[int]  # size of a file in bytes, and its CRC-32, which runs at about 4 GB/s
 
 
 class NewColumn:
-    """A file of numbers being written. Its checksum is of what was meant, not of what the disk kept."""
+    """A file of integers being written. Its checksum is that of the given data, whatever the disk stored."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb", buffering=0)
@@ -46,7 +46,7 @@ class NewColumn:
 
 
 def sum_of(path: Path) -> Sum:
-    """The checksum of a file as it lies on the disk, in flat memory."""
+    """Return the checksum of a file on disk, in constant memory."""
     size, crc = 0, 0
     with path.open("rb") as file:
         while data := file.read(PIECE):
@@ -55,22 +55,22 @@ def sum_of(path: Path) -> Sum:
 
 
 class Column:
-    """The numbers of one file."""
+    """A memory-mapped file of integers of the NumPy type `kind`."""
 
     def __init__(self, path: Path, kind: str) -> None:
         with path.open("rb") as file:
-            empty = path.stat().st_size == 0  # which cannot be mapped
+            empty = path.stat().st_size == 0  # an empty file cannot be mapped
             self._map = None if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self.values = np.frombuffer(self._map or b"", np.dtype(kind))
 
     def release(self) -> None:
-        """Give back the pages touched so far. They stay in the system's cache but not in our memory."""
+        """Release the memory pages read so far; they stay in the system's cache."""
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
 
 class RaggedColumn:
-    """Rows of ids: one file with the ids, one with where each row begins."""
+    """Rows of ids in two files: the ids, and the offset of each row."""
 
     def __init__(self, ids: Path, offsets: Path, kind: str) -> None:
         self.ids = Column(ids, kind)
@@ -80,7 +80,7 @@ class RaggedColumn:
         return self.offsets.values[indices + 1] - self.offsets.values[indices]
 
     def ragged(self, indices: Integer[np.ndarray, " n"]) -> Ragged:
-        """The rows at `indices`. In ascending order they cost least; memory is that of the result."""
+        """Return the rows at `indices`, which are fastest in ascending order; memory is that of the result."""
         parts = []
         for start in range(0, max(1, len(indices)), AT_ONCE):
             some = indices[start : start + AT_ONCE]

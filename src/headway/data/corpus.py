@@ -1,4 +1,4 @@
-"""Which files to learn from, and the sentence pairs in them: streamed, filtered and counted."""
+"""Training and validation files of parallel text, and a filtered, counted stream of their sentence pairs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKED = {".gz", ".xz", ".zst"}
 
 @dataclass(frozen=True)
 class Corpus:
-    """Two text files, or one file that holds both sides."""
+    """A parallel corpus: two text files, or one file with both sides."""
 
     source: str  # text file, or a whole .tsv, .jsonl or .tmx file (also packed: .gz, .xz, .zst)
     target: str = ""  # text file with as many lines; empty for one-file formats
@@ -48,7 +48,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Data:
-    """Files to learn from, and which of their pairs to leave out."""
+    """Settings of the training and validation files, and of the filters on their pairs."""
 
     section: ClassVar[bool] = True
 
@@ -82,19 +82,19 @@ class Data:
             raise ValueError("dev_target is set but dev_source is not: name both files")
 
     def training(self) -> tuple[Corpus, ...]:
-        """All training files, `source` and `target` first."""
+        """Return all training corpora, `source` and `target` first; UsageError if there are none."""
         chosen = (*self._own(self.source, self.target), *self.corpora)
         if not chosen:
             raise UsageError("no training data: set data.source and data.target to two text files")
         return chosen
 
     def validation(self) -> tuple[Corpus, ...]:
-        """All validation files; none means that pairs are held out."""
+        """Return all validation corpora; if there are none, pairs are held out."""
         return (*self._own(self.dev_source, self.dev_target), *self.dev_corpora)
 
     @property
     def multilingual(self) -> bool:
-        """Does every training text say by a tag which language is wanted?"""
+        """Whether every training corpus has a language tag."""
         return bool(self.corpora) and not self.source and all(corpus.tag for corpus in self.corpora)
 
     def _own(self, source: str | None, target: str | None) -> tuple[Corpus, ...]:
@@ -102,7 +102,7 @@ class Data:
 
 
 class Pair(NamedTuple):
-    """A sentence and its translation, and where they stand."""
+    """A sentence and its translation, with language tag, index of the corpus, and line number from 1."""
 
     source: str
     target: str
@@ -115,12 +115,12 @@ class Pair(NamedTuple):
 
 
 def pairs(data: Data, counts: Counts) -> Iterator[Pair]:
-    """The training pairs in the order of the files, filtered and counted; memory does not grow with the files."""
+    """Yield the training pairs in the order of the files, filtered and counted, in constant memory."""
     yield from _kept(data, data.training(), _filters(data), counts)
 
 
 def rows(corpus: Corpus, data: Data) -> Iterator[Row]:
-    """Everything one corpus holds, also what cannot be used."""
+    """Yield all rows of a corpus, also those that cannot be used."""
     if corpus.target:
         return parallel(Path(corpus.source), Path(corpus.target), data.invalid)
     return reader_of(corpus.source)(Path(corpus.source), data.invalid, _names(corpus, data))
@@ -136,7 +136,7 @@ def _names(corpus: Corpus, data: Data) -> Names:
 
 
 def reader_of(name: str) -> Reader:
-    """How to read a file that holds both sides, by the end of its name."""
+    """Return the reader of a file with both sides, by its suffix; UsageError for an unknown one."""
     suffixes = [suffix for suffix in Path(name.lower()).suffixes if suffix not in PACKED]
     reader = READERS.get(suffixes[-1] if suffixes else "")
     if reader is None:
@@ -169,7 +169,7 @@ def _filters(data: Data) -> list[Filter]:
         (data.longest_characters, Longest(data.longest_characters)),
         (data.ratio, Uneven(data.ratio)),
         (data.drop_identical, identical),
-        (data.drop_duplicates, Duplicate()),  # last: what another filter drops takes no memory
+        (data.drop_duplicates, Duplicate()),  # last, so that pairs dropped by other filters take no memory
     ]
     return [filter for wanted, filter in chosen if wanted]
 
@@ -185,7 +185,7 @@ def _first_reason(filters: Iterable[Filter], source: str, target: str) -> str | 
 
 
 def train_pairs(data: Data, seed: int, counts: Counts) -> Iterator[Pair]:
-    """All training pairs but the held-out ones."""
+    """Yield all training pairs except those held out for validation."""
     limit = _held_out(data, seed).limit
     for pair in pairs(data, counts):
         if limit >= 0 and is_held_out(seed, pair.source, limit):
@@ -196,9 +196,9 @@ def train_pairs(data: Data, seed: int, counts: Counts) -> Iterator[Pair]:
 
 
 def dev_pairs(data: Data, seed: int) -> list[Pair]:
-    """The pairs to validate on: those of the validation files, or else the held-out ones (none of under 20)."""
+    """Return the validation pairs: those of the validation files, else held-out ones (none of fewer than 20 pairs)."""
     if data.validation():
-        # Only empty pairs are left out: a measure should not be beautified.
+        # Only empty pairs are dropped: filtering validation pairs would inflate the score.
         return list(_kept(data, data.validation(), [empty], Counts()))
     return sorted(_held_out(data, seed).examples, key=lambda pair: (pair.corpus, pair.line))
 
@@ -212,7 +212,7 @@ def _held_out(data: Data, seed: int) -> HeldOut[Pair]:
 
 @lru_cache(maxsize=2)
 def _hold_out(data: Data, seed: int, stamps: tuple[tuple[int, int], ...]) -> HeldOut[Pair]:  # noqa: ARG001
-    """One pass over the files, remembered while their stamps stay the same."""
+    """Choose the held-out pairs in one pass over the files; cached while size and time of the files are unchanged."""
     return hold_out(pairs(data, Counts()), seed, data.dev_sentences)
 
 
@@ -226,7 +226,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def check_files(data: Data) -> None:
-    """Look at every file before any work: it can be opened, and both sides have the same number of lines."""
+    """Raise UsageError if a file cannot be opened or both sides of a corpus differ in their number of lines."""
     for corpus in (*data.training(), *data.validation()):
         if corpus.target:
             source, target = corpus.paths()
@@ -239,7 +239,7 @@ def check_files(data: Data) -> None:
 
 
 def content_key(data: Data) -> str:
-    """A name for what `pairs` will give: it changes with the bytes of the files and with every filter."""
+    """Return a hash of the result of `pairs`, which depends on the bytes of the files and on the filters."""
     settings = asdict(replace(data, source="", target="", dev_source=None, dev_target=None, corpora=(), dev_corpora=()))
     del settings["kind"]
     key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())

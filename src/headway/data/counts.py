@@ -1,23 +1,23 @@
-"""How many pairs were read, kept and dropped, and why: nothing leaves a corpus unnoticed."""
+"""Counts of the pairs that were read, kept and dropped, with reasons."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-EXAMPLES = 5  # places named for each reason
+EXAMPLES = 5  # most examples for each reason
 
 
 @dataclass
 class Counts:
-    """Filled while a corpus is read."""
+    """Counts that are updated while a corpus is read."""
 
-    read: int = 0  # pairs seen in the files
-    kept: int = 0  # pairs handed on
-    held_out: int = 0  # pairs kept apart for validation
-    repaired: int = 0  # pairs with characters replaced by U+FFFD; they are kept
-    dropped: dict[str, int] = field(default_factory=dict)  # reason -> pairs
-    examples: dict[str, list[str]] = field(default_factory=dict)  # reason -> the first places, as file:line
+    read: int = 0  # pairs in the files
+    kept: int = 0  # pairs used
+    held_out: int = 0  # pairs used for validation
+    repaired: int = 0  # kept pairs with characters replaced by U+FFFD
+    dropped: dict[str, int] = field(default_factory=dict)  # reason -> number of pairs
+    examples: dict[str, list[str]] = field(default_factory=dict)  # reason -> the first pairs, as file:line
 
     def drop(self, reason: str, where: str, line: int) -> None:
         number = self.dropped[reason] = self.dropped.get(reason, 0) + 1
@@ -25,7 +25,7 @@ class Counts:
             self.examples.setdefault(reason, []).append(f"{where}:{line}")
 
     def summary(self) -> str:
-        """One line: 29,000 pairs read, 28,997 kept, 3 dropped: 2 empty (a.en:7, a.en:9), 1 duplicate (a.en:12)."""
+        """Return one line, such as "29,000 pairs read, 28,999 kept, 1 dropped: 1 duplicate (a.en:12)"."""
         parts = [f"{self.read:,} pairs read", f"{self.kept:,} kept"]
         if self.held_out:
             parts.append(f"{self.held_out:,} held out for validation")

@@ -1,4 +1,4 @@
-"""Look at a corpus before training: what would spoil it silently?"""
+"""Check a parallel corpus for faults that would silently harm training."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["Diagnosis", "Example", "Finding", "examine"]
 
 Paths = tuple[Path, Path]
 ORDER = ("fatal", "warning", "note")
-REACH, QUICK_REACH = 8, 2  # lines up and down where a translation is looked for
+REACH, QUICK_REACH = 8, 2  # number of lines before and after in which a translation is searched
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All that was found, the worst first."""
+    """All findings of a corpus, the most severe first."""
 
     source: str
     target: str
@@ -40,7 +40,7 @@ class Diagnosis:
         return tuple(finding for finding in self.findings if finding.severity == "fatal")
 
     def refuse_if_fatal(self) -> None:
-        """One line for the worst finding, with the exit code of a refusal."""
+        """Raise RefusedError with the first fatal finding, if there is one."""
         for finding in self.fatal[:1]:
             more = f" (and {len(self.fatal) - 1} more)" if len(self.fatal) > 1 else ""
             raise RefusedError(f"{self.source}: not fit for training: {finding.title}{more}; {finding.advice}")
@@ -64,9 +64,9 @@ def examine(
     invalid: Invalid = "error",
     progress: Callable[[int], None] = ignore,
 ) -> Diagnosis:
-    """Look for all that is known to go wrong in a corpus, in two files or one; `quick` does the cheap part.
+    """Return the findings of all checks on a corpus of two files or one; `quick` runs only the fast checks.
 
-    Lines that cannot be read are fatal, unless training is told by `invalid` to go on without them.
+    Unreadable lines are fatal unless `invalid` tells training to skip or replace them.
     """
     others = {name: paths for name, paths in (("dev", dev), ("test", test)) if paths}
     if target is None:
@@ -89,7 +89,7 @@ def examine(
 
 
 def _one_language(names: Names, voices: tuple[Voice, Voice]) -> bool:
-    """Replies, corrections, paraphrases: by the settings, or by what the files are called."""
+    """Return whether both sides are in one language, as for paraphrases, by settings or names of the files."""
     ours, theirs = (said or voice.language for said, voice in zip(names[2:], voices, strict=True))
     return bool(ours) and ours == theirs
 
@@ -111,7 +111,7 @@ def _line_checks(quick: bool) -> Iterator[Check]:
 
 
 def _voices(source: Path, target: Path | None, names: Names) -> tuple[Voice, Voice]:
-    """Each side's name and the language it should be in, by the settings or the file's name."""
+    """Return name and expected language of each side, by the settings or the names of the files."""
     if target is None:
         ours, theirs = names.source_language or None, names.target_language or None
         return Voice(f"{source} (source)", ours), Voice(f"{source} (target)", theirs)

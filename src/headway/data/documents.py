@@ -1,4 +1,4 @@
-"""Running text: files cut into documents, and their lines in order."""
+"""Running text for language models: files divided into documents, and their lines in order."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from headway.errors import UsageError
 from headway.text.vocabulary import BOS, EOS, UNK
 
 Unit = Literal["file", "paragraph", "line"]
-LONGEST_LINE = 64 << 20  # bytes; a line is held in memory
+LONGEST_LINE = 64 << 20  # bytes; a line is kept in memory
 BLOCK = 4096  # lines encoded together
 
 
 class Line(NamedTuple):
-    """One line of a document, without its end; or a whole document, with the ends inside."""
+    """One line of a document without its line end; or a whole document, with line ends inside."""
 
     text: str
-    file: int  # number of its file
-    number: int  # in its file, from 1
-    begins: bool  # a document begins here
+    file: int  # index of its file
+    number: int  # line number in the file, from 1
+    begins: bool  # whether a document begins here
 
 
 @runtime_checkable
@@ -33,14 +33,14 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are cut into documents, and how the ends of lines are written."""
+    """How files are divided into documents and encoded."""
 
     document: Unit = "file"
-    whole: bool = False  # documents are encoded whole: the ends of lines are part of the text
+    whole: bool = False  # whether documents are encoded whole, with line ends as text
     invalid: Invalid = "error"
 
     def lines(self, paths: Sequence[Path]) -> Iterator[Line]:
-        """All lines that belong to documents, in the order of the files."""
+        """Yield all lines of documents in the order of the files."""
         for file, path in enumerate(paths):
             begins = True
             for number, text, problem in lines(path, self.invalid, LONGEST_LINE):
@@ -49,13 +49,13 @@ class Reading:
                 if text is None:
                     continue
                 if self.document != "file" and not text.strip():
-                    begins = True  # an empty line belongs to no document
+                    begins = True  # empty lines separate documents
                     continue
                 yield Line(text, file, number, begins)
                 begins = self.document == "line"
 
     def joined(self, some: Iterable[Line]) -> Iterator[Line]:
-        """As they are encoded: line by line, or whole documents."""
+        """Yield the units that are encoded: lines, or whole documents."""
         if not self.whole:
             yield from some
             return
@@ -64,7 +64,7 @@ class Reading:
             yield inside[0]._replace(text="\n".join(line.text for line in inside))
 
     def encoded(self, some: Iterable[Line], pieces: Encoder) -> Iterator[tuple[list[Line], list[list[int]]]]:
-        """Blocks of lines and their ids: begin before a document, end after every line (or whole document)."""
+        """Yield blocks of lines with their ids: BOS before each document, EOS after each line or whole document."""
         rest = self.joined(some)
         while block := list(islice(rest, 1 if self.whole else BLOCK)):
             ids = pieces.encode_many([line.text for line in block])
@@ -73,9 +73,9 @@ class Reading:
     # ------------------------------------------------------------ held out
 
     def split(self, paths: Sequence[Path], share: float) -> int:
-        """How many lines come before the last `share` of the characters; all, where it cannot be cut.
+        """Return the number of lines before the last `share` of the characters, or all lines if there is no boundary.
 
-        Documents stay whole, but for whole files, which are cut between lines.
+        Documents are not divided, except if they are whole files: those are divided between lines.
         """
         total = sum(len(line.text) + 1 for line in self.lines(paths))
         before = cut = count = 0
@@ -90,7 +90,7 @@ class Reading:
         return islice(self.lines(paths), count)
 
     def after(self, paths: Sequence[Path], count: int) -> Iterator[Line]:
-        """The lines after so many; the first of them begins a document."""
+        """Yield the lines after the first `count`; the first of them begins a document."""
         rest = islice(self.lines(paths), count, None)
         for line in islice(rest, 1):
             yield line._replace(begins=True)
@@ -98,7 +98,7 @@ class Reading:
 
 
 class _Count:
-    """Numbers documents: the key of a line is how many documents have begun."""
+    """A grouping key: the number of documents that have begun up to a line."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -110,15 +110,15 @@ class _Count:
 
 @dataclass
 class Amounts:
-    """How much text there is. A line's end counts as a character and as a word, as WikiText's <eos> does."""
+    """The size of a text. A line end counts as one character and one word, like <eos> in WikiText."""
 
     documents: int = 0
     lines: int = 0
-    words: int = 0  # between spaces, and one for each line's end
-    characters: int = 0  # with each line's end
-    bytes: int = 0  # of UTF-8, with each line's end
-    tokens: int = 0  # that are predicted: pieces and ends
-    unknown: int = 0  # tokens that stand for what the vocabulary lacks
+    words: int = 0  # separated by spaces, plus one for each line end
+    characters: int = 0  # including line ends
+    bytes: int = 0  # in UTF-8, including line ends
+    tokens: int = 0  # predicted tokens, including EOS
+    unknown: int = 0  # tokens that are <unk>
 
     def add(self, block: Iterable[Line], rows: Iterable[list[int]]) -> None:
         for line, row in zip(block, rows, strict=True):

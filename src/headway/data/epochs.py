@@ -1,4 +1,4 @@
-"""Batches without end, window after window, shared between ranks; any step can be resumed from."""
+"""An endless sequence of batches over epochs, divided between ranks, that can be resumed at any step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ B = TypeVar("B", covariant=True)
 
 @runtime_checkable
 class Window(Protocol[B]):
-    """Some examples in memory, and which of them share a batch."""
+    """A part of an epoch in memory: examples, and how they are divided into batches."""
 
     @property
     def examples(self) -> Integer[np.ndarray, " n"]: ...
@@ -32,7 +32,7 @@ class Window(Protocol[B]):
 
 
 class Slot(NamedTuple):
-    """One place in the order of all batches."""
+    """One batch in the global order: its window, its number there, and the cursor after it."""
 
     window: Any
     number: int
@@ -40,20 +40,20 @@ class Slot(NamedTuple):
 
 
 class Rounds(Generic[B]):
-    """All batches of all epochs. Of every `world` batches in a row, each rank takes its own.
+    """All batches of all epochs. Of every `world` consecutive batches, each rank takes one.
 
-    A row may begin in one window and end in the next, so no batch is left out or seen twice. Two ranks see at
-    each step what one rank sees in two, and a cursor is good for any number of ranks.
+    These may span two windows, so no batch is skipped or repeated. Two ranks see in one step what one rank sees
+    in two, and a cursor is valid for any number of ranks.
     """
 
     def __init__(self, order: Order, window: Callable[[Cursor], Window[B]], rank: int = 0, world: int = 1) -> None:
         if not 0 <= rank < world:
             raise ValueError(f"rank {rank} of {world}: ranks count from 0")
         self.order, self.make, self.rank, self.world = order, window, rank, world
-        self.batches_in: dict[tuple[int, int], int] = {}  # of the windows made so far, by epoch and number
+        self.batches_in: dict[tuple[int, int], int] = {}  # (epoch, window) -> batches, for windows made so far
 
     def iterate(self, cursor: Cursor) -> Generator[B]:
-        """Batches without end, from the cursor on."""
+        """Yield this rank's batches from the cursor on, without end."""
         with closing(self._slots(cursor)) as slots:
             while True:
                 step = list(islice(slots, self.world))
@@ -61,19 +61,19 @@ class Rounds(Generic[B]):
                 yield own.window.batch(own.number, step[-1].after)
 
     def count(self, epoch: int) -> int:
-        """How many batches an epoch has, of all ranks: exact if it has one window, else estimated by the first."""
+        """Return the number of batches of an epoch over all ranks: exact for one window, else an estimate."""
         if self.order.windows_in(epoch) == 0:
             return 0
         window = self._window(Cursor(epoch))
         return round(len(window.plan) * self.order.examples_in(epoch) / len(window.examples))
 
     def passed(self, cursor: Cursor) -> float:
-        """How many times the batches before the cursor go through the corpus."""
+        """Return how many epochs precede the cursor, as a fraction."""
         inside = cursor.batch / max(1, self.batches_in.get((cursor.epoch, cursor.window), 1))
         return cursor.epoch + (cursor.window + inside) / max(1, self.order.windows_in(cursor.epoch))
 
     def _slots(self, cursor: Cursor) -> Generator[Slot]:
-        """The order of all batches. While one window is used, the next is made."""
+        """Yield all batches in order. The next window is prepared in a thread."""
         here = self.order.settle(cursor)
         with ThreadPoolExecutor(1, "windows") as ahead:
             coming = ahead.submit(self._window, here)

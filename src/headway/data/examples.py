@@ -1,4 +1,4 @@
-"""Encoded examples in memory, to padded tensors: for tasks whose corpora are small."""
+"""Batches of encoded examples in memory as padded tensors, for tasks with small corpora."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from headway.data.epochs import Rounds
 from headway.data.order import Cursor, Order, seeded
 from headway.errors import UsageError
 
-PACKING = 3  # purpose of random numbers, as for pairs
+PACKING = 3  # purpose of random numbers, as in data/batches.py
 Rows = Integer[np.ndarray, " n"]
-Fill = Callable[[Rows, Shape], tuple[Tensor, ...]]  # examples to padded tensors; rows beyond them are dummies
+Fill = Callable[[Rows, Shape], tuple[Tensor, ...]]  # turns examples into padded tensors; further rows are dummies
 
 
 @dataclass(frozen=True)
 class ExampleBatch:
-    """Some examples to train on. Dummy rows have no labels."""
+    """A training batch of examples. Dummy rows have no labels."""
 
     parts: tuple[Tensor, ...]
-    counts: Integer[np.ndarray, " b"]  # labels of each row
-    indices: Integer[np.ndarray, " b"]  # of the examples; -1 for dummies
-    cursor: Cursor  # where to go on after this batch and those of the other ranks at the same step
+    counts: Integer[np.ndarray, " b"]  # number of labels of each row
+    indices: Integer[np.ndarray, " b"]  # of the examples; -1 for dummy rows
+    cursor: Cursor  # the position after this batch and those of the other ranks at the same step
 
     @property
     def tokens(self) -> int:
@@ -44,7 +44,7 @@ class ExampleBatch:
         return self._each(Tensor.pin_memory)
 
     def split(self) -> tuple[ExampleBatch, ExampleBatch]:
-        """Two halves, for when the whole does not fit into memory."""
+        """Return two halves of the batch, used when the whole does not fit into memory."""
         middle = len(self.counts) // 2
         if middle == 0:
             raise ValueError("a batch of one example cannot be split")
@@ -60,12 +60,12 @@ class ExampleBatch:
 
 @dataclass(frozen=True)
 class ExampleWindow:
-    """Some examples, and which of them share a batch."""
+    """A part of an epoch: examples, and how they are divided into batches."""
 
     examples: Rows
     plan: Plan
     fill: Fill
-    counts: Rows  # of all examples
+    counts: Rows  # number of labels of all examples
 
     def batch(self, number: int, cursor: Cursor) -> ExampleBatch:
         rows, shape = self.plan.batch(number)
@@ -80,22 +80,22 @@ class ExampleWindow:
 
 
 class ExampleBatches:
-    """All batches of all epochs, in an order that depends on the seed alone."""
+    """All batches of all epochs, in an order that depends only on the seed."""
 
     def __init__(
         self,
-        lengths: Lengths,  # positions that each example needs: of pieces, and of what is labelled
-        counts: Rows,  # labels of each example
+        lengths: Lengths,  # positions of each example: of tokens, and of labels
+        counts: Rows,  # number of labels of each example
         fill: Fill,
         settings: BatchSettings,
         seed: int,
-        ranks: tuple[int, int] = (0, 1),  # this rank, of so many
+        ranks: tuple[int, int] = (0, 1),  # this rank, and the number of ranks
     ) -> None:
         self.lengths, self.counts, self.fill, self.seed = lengths, counts, fill, seed
         longest = int(lengths.longer().max(initial=0))
         if longest > settings.tokens:
             raise UsageError(
-                f"batches of {settings.tokens} tokens cannot hold the longest example, {longest} pieces; "
+                f"batches of {settings.tokens} tokens cannot hold the longest example of {longest} tokens; "
                 "raise training.batch.tokens, or lower data.longest"
             )
         self.order = Order([len(counts)], [1.0], seed, int(lengths.source.sum()))

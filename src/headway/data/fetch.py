@@ -1,4 +1,8 @@
-"""A listed corpus into a folder: downloaded, checked, unpacked; then what it weighs and how far it can be trusted."""
+"""Download a corpus of the catalogue into a folder: fetch, verify checksums, decompress.
+
+pooch verifies downloads too, but it neither resumes nor bounds them, limits no decompression, and does not record the
+checksums of files for which none is known.
+"""
 
 from __future__ import annotations
 
@@ -34,30 +38,30 @@ from headway.storage.lock import Lock, sweep
 
 SUMS = "SHA256SUMS"
 
-Watch = Callable[[str], Tell]  # a download begins: who is told how it goes
+Watch = Callable[[str], Tell]  # called with the name of a download, returns its progress callback
 
 
 class Trust(StrEnum):
-    """Why a text is believed to be the right one."""
+    """How the checksum of a text was verified."""
 
-    LISTED = "checksum as listed"
-    NOTED = f"checksum as noted in {SUMS}"
-    FIRST = f"no checksum is listed: believed this time, noted in {SUMS}, checked from now on"
+    LISTED = "checksum as in the catalogue"
+    NOTED = f"checksum as in {SUMS}"
+    FIRST = f"checksum unknown: trusted this time, written to {SUMS}, verified from now on"
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """A text that lies in the folder."""
+    """A text that is in the folder."""
 
     name: str
     lines: int
     sha256: str
     trust: Trust
-    new: bool  # it was not there before
+    new: bool  # whether it was downloaded now
 
 
 def fetch(entry: Entry, folder: Path, watch: Watch, patience: Patience) -> Iterator[Fetched]:
-    """Every text of a corpus, as soon as it lies in the folder; what is there already is checked, not fetched."""
+    """Yield each text of a corpus as soon as it is in the folder; present ones are verified instead of downloaded."""
     with disk_trouble(folder, 0):
         make_folder(folder)
     with Lock(folder / "downloading"):
@@ -69,7 +73,7 @@ def fetch(entry: Entry, folder: Path, watch: Watch, patience: Patience) -> Itera
 
 
 def compare(folder: Path, pair: tuple[str, str] | None) -> None:
-    """Both sides of a split must have as many lines."""
+    """Raise UsageError if both sides of a split differ in their number of lines."""
     if pair is None:
         return
     source, target = (folder / name for name in pair)
@@ -83,7 +87,7 @@ def compare(folder: Path, pair: tuple[str, str] | None) -> None:
 
 @dataclass(frozen=True)
 class Delivery:
-    """One download on its way into a folder."""
+    """One download into a folder."""
 
     url: str
     download: Download
@@ -103,18 +107,20 @@ class Delivery:
         yield from self.deliver()
 
     def present(self, text: Text) -> Fetched:
-        """A text that is here already must be the one that was fetched: it is never overwritten."""
+        """Verify a text that is already in the folder; UsageError if it differs, as it is never overwritten."""
         path = self.folder / text.name
         found = checksum(path)
         if found not in (text.sha256, self.sums.of(text.name)):
-            raise UsageError(f"{path} exists and is not the text that is fetched; move it away, or give another --to")
+            raise UsageError(
+                f"{path} exists and is not the text of this corpus; move it away, or choose another folder with --to"
+            )
         trust = Trust.LISTED if found == text.sha256 else Trust.NOTED
         return Fetched(text.name, count_lines(path), found, trust, new=False)
 
     def deliver(self) -> list[Fetched]:
-        """Check, unpack, check again, note, and only then put in place."""
+        """Verify and decompress the download, record checksums, and only then move the texts into place."""
         found, noted = checksum(self.part), self.sums.of(self.url)
-        known = all(text.sha256 for text in self.download.texts)  # then the packing does not matter
+        known = all(text.sha256 for text in self.download.texts)  # then the checksum of the download does not matter
         self.check(self.part, self.download.sha256, "" if known else noted, found)
         trust = Trust.LISTED if known or self.download.sha256 else Trust.NOTED if noted else Trust.FIRST
         made = {text: self.folder / f"{text.name}.tmp-{os.getpid()}" for text in self.download.texts}
@@ -132,7 +138,7 @@ class Delivery:
         return [Fetched(name, count_lines(self.folder / name), sums[name], trust, new=True) for name in sums]
 
     def unpack(self, text: Text, path: Path) -> str:
-        """Write a text and check it; its checksum."""
+        """Decompress a text, verify it, and return its checksum."""
         unpacker = UNPACKERS.get(Path(self.download.name).suffix, plain)
         try:
             with ExitStack() as stack:
@@ -144,23 +150,23 @@ class Delivery:
         return found
 
     def check(self, path: Path, listed: str, noted: str, found: str, name: str = "") -> None:
-        """The listed checksum counts; without one, that of the first time. What differs is kept apart, to look at."""
+        """Raise RefusedError if a checksum differs from the listed or else the recorded one; the file is set aside."""
         wanted = listed or noted
         if not wanted or wanted == found:
             return
-        where = "the list says" if listed else f"{SUMS} says"
+        where = "the catalogue has" if listed else f"{SUMS} has"
         raise RefusedError(
             f"{self.url}: {name or 'the file'} has the checksum {found[:12]}..., {where} {wanted[:12]}...: "
-            f"damaged on its way, or changed at its source; {self.reject(path, name)}"
+            f"it is damaged, or was changed at its source; {self.reject(path, name)}"
         )
 
     def reject(self, path: Path, name: str = "") -> str:
-        """Out of the way, so that the next try begins anew; what was done, in words."""
+        """Set a file aside, so that the next attempt starts from the beginning; return a message about it."""
         aside = self.folder / f"{name or self.download.name}.rejected"
         with disk_trouble(aside, 0):
             rename(path, aside)
             forget(self.part)
-        return f"kept as {aside}; the same command fetches it anew"
+        return f"kept as {aside}; run the same command to download it again"
 
 
 def checksum(path: Path) -> str:
@@ -184,21 +190,21 @@ def gzipped(path: Path, text: Text, stack: ExitStack) -> Readable:  # noqa: ARG0
 
 
 def zipped(path: Path, text: Text, stack: ExitStack) -> Readable:
-    """One named member; nothing else of the archive is looked at, so no name in it can lead anywhere."""
+    """Open one named member; other members of the archive are ignored, so no path in it is used."""
     packed = stack.enter_context(open_regular(path))
     try:
         archive = stack.enter_context(zipfile.ZipFile(packed))
         check_space(path.parent, archive.getinfo(text.member).file_size)
         stream = stack.enter_context(archive.open(text.member))
     except KeyError:
-        raise UsageError(f"{path}: there is no {text.member} in the archive") from None
+        raise UsageError(f"{path}: the archive has no {text.member}") from None
     except (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, struct.error, zlib.error) as error:
         raise UsageError(f"{path}: the archive is damaged ({error})") from None
     return stack.enter_context(BufferedReader(Unpacked(path, packed, Member(stream)), PIECE))
 
 
 class Member:
-    """A zip archive's complaints in the words of the others."""
+    """A stream of a zip archive's member that raises DamagedError like the other formats."""
 
     def __init__(self, stream: Readable) -> None:
         self.stream = stream
@@ -229,7 +235,7 @@ def copy(stream: Readable, path: Path) -> None:
 
 
 class Sums:
-    """What was fetched, in a file that `sha256sum --check` reads too; downloads stand in it as remarks."""
+    """The file SHA256SUMS, which `sha256sum --check` reads too; checksums of downloads are in comments."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Which files to learn from, where one file holds everything: tagging, classification, language modelling."""
+"""Training and validation files of tasks with one file: tagging, classification, language modelling."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class Files:
         return paths
 
     def validation(self) -> tuple[Path, ...]:
-        """None means that examples are held out."""
+        """Return the validation files; if there are none, examples are held out."""
         return _paths(self.dev)
 
     def check(self) -> None:
-        """Look at every file before any work: it can be opened."""
+        """Raise UsageError if a file cannot be opened."""
         for path in (*self.training(), *self.validation()):
             open_regular(path).close()
 
     @property
     def content(self) -> str:
-        """A name for what the files hold: it changes with their bytes and with how they are read."""
+        """A hash of the bytes of the files and of how they are read."""
         key = hashlib.sha256(json.dumps(asdict(replace(self, train="", dev="", language=""))).encode())
         for paths in (self.training(), self.validation()):
             key.update(json.dumps(len(paths)).encode())

@@ -1,4 +1,4 @@
-"""Reasons to leave a pair out. Each filter looks at one pair and gives a reason, or None to keep it."""
+"""Filters of sentence pairs. Each returns the reason to drop a pair, or None to keep it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 Filter = Callable[[str, str], str | None]
 
-SHORTEST = 10  # characters a side counts for at least, so that short pairs pass the ratio
+SHORTEST = 10  # characters; shorter sides count as this long, so that short pairs pass the ratio filter
 
 
 def empty(source: str, target: str) -> str | None:
-    """Nothing to read or nothing to write: such a pair cannot teach."""
+    """Drop pairs with a blank side."""
     return None if source.strip() and target.strip() else "empty"
 
 
@@ -23,7 +23,7 @@ def identical(source: str, target: str) -> str | None:
 
 @dataclass(frozen=True)
 class Longest:
-    """Leave out pairs with a side of more than so many characters."""
+    """Drop pairs with a side of more than `characters` characters."""
 
     characters: int
 
@@ -34,7 +34,7 @@ class Longest:
 
 @dataclass(frozen=True)
 class Uneven:
-    """Leave out pairs where one side is so many times longer than the other: they hardly translate each other."""
+    """Drop pairs in which one side is more than `ratio` times longer than the other, as they are no translations."""
 
     ratio: float
 
@@ -45,7 +45,7 @@ class Uneven:
 
 @dataclass
 class Duplicate:
-    """Leave out pairs that came before, both sides equal."""
+    """Drop pairs that occurred before with the same source and target."""
 
     seen: Seen = field(default_factory=lambda: Seen())
 
@@ -54,21 +54,21 @@ class Duplicate:
 
 
 def fingerprint(text: str, seed: int = 0) -> int:
-    """64 bits that are the same on every machine; two texts of ten million share them with chance 3 in a million."""
+    """Return a 64-bit hash, equal on all machines; 10 million texts have a collision with probability 3e-6."""
     salt = seed.to_bytes(16, "little", signed=True)
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, salt=salt).digest()
     return int.from_bytes(digest, "little")
 
 
 class Seen:
-    """A set of 64-bit numbers in 11 to 22 bytes each (a Python set takes about 90), growing by doubling."""
+    """A set of 64-bit integers that takes 11 to 22 bytes for each, where a Python set takes about 90."""
 
     def __init__(self) -> None:
         self.slots = array("Q", bytes(8 << 10))
         self.count = 0
 
     def add(self, number: int) -> bool:
-        """Put a number in; say whether it was there before."""
+        """Add a number; return whether it was in the set before."""
         if 4 * self.count >= 3 * len(self.slots):
             self._grow()
         return self._put(number or 1)  # 0 marks a free slot

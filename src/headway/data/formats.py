@@ -1,4 +1,4 @@
-"""Files of sentences, read line by line: two text files, TSV or JSON lines (TMX has a file of its own)."""
+"""Read parallel text line by line: two text files, TSV or JSON lines (TMX is in tmx.py)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from headway.errors import UsageError
 __all__ = ["Invalid", "Line", "Names", "Row", "jsonl", "lines", "open_bytes", "parallel", "raw_lines", "tsv"]
 
 Invalid = Literal["error", "skip", "replace"]
-Policy = Invalid | Literal["refuse"]  # refuse: no line may be left out, and there is no setting that would
-LONGEST_LINE = 32 << 10  # bytes; a longer line is no sentence, and is never held in memory
+Policy = Invalid | Literal["refuse"]  # refuse: an error whose advice names no setting, as lines may not be skipped
+LONGEST_LINE = 32 << 10  # bytes; longer lines are dropped and never kept in memory
 FORM_SAMPLE = 100  # lines from which the columns of a file are found
 BOM = b"\xef\xbb\xbf"
 
@@ -31,7 +31,7 @@ NO_LANGUAGE = "without one of the two languages"
 
 
 class Line(NamedTuple):
-    """One line without its end. No text: it could not be read. Text and a problem: it was repaired."""
+    """One line without its line end. `text` is None if it is unreadable; text with a `problem` was repaired."""
 
     number: int
     text: str | None
@@ -39,7 +39,7 @@ class Line(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One pair as it stands in the file, or the reason why there is none."""
+    """One pair of a file, or the problem because of which there is none."""
 
     line: int
     source: str | None
@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
 
 class Names(NamedTuple):
-    """Where a one-file format keeps its two sides."""
+    """The fields or languages of the two sides in a file that has both."""
 
     source_field: str = ""
     target_field: str = ""
@@ -63,13 +63,13 @@ Reader = Callable[[Path, Invalid, Names], Iterator[Row]]
 
 
 def lines(path: Path, invalid: Policy = "error", longest: int = LONGEST_LINE) -> Iterator[Line]:
-    """A file's lines as text. Only "\\n" ends a line, as for `wc -l`; what is not UTF-8 goes by `invalid`."""
+    """Yield the lines of a file, ended by line feeds only, as for `wc -l`; `invalid` is for text other than UTF-8."""
     with open_bytes(path) as stream:
         yield from lines_of(path, stream, invalid, longest)
 
 
 def lines_of(path: Path, stream: BufferedReader, invalid: Policy, longest: int) -> Iterator[Line]:
-    """The same of a stream that is open; the path is its name in messages."""
+    """Yield the lines of an open stream; `path` is its name in messages."""
     for number, raw in enumerate(sized_lines(path, stream, longest), 1):
         if not isinstance(raw, int):
             yield _decode(path, number, strip_end(raw), invalid)
@@ -81,12 +81,12 @@ def lines_of(path: Path, stream: BufferedReader, invalid: Policy, longest: int) 
 
 
 def raw_lines(path: Path, stream: BufferedReader, longest: int = LONGEST_LINE) -> Iterator[bytes | None]:
-    """Bytes of each line with its end, as they stand; None for a line too long to hold."""
+    """Yield the bytes of each line with its line end; None for a line longer than `longest` bytes."""
     return (None if isinstance(raw, int) else raw for raw in sized_lines(path, stream, longest))
 
 
 def sized_lines(path: Path, stream: BufferedReader, longest: int) -> Iterator[bytes | int]:
-    """Bytes of each line with its end, as they stand; of a line too long to hold the number of its bytes."""
+    """Yield the bytes of each line with its line end; for a line longer than `longest` bytes, its size."""
     room = longest + 2  # the end may take two bytes
     first = stream.readline(room + len(BOM))
     refuse_foreign(path, first)
@@ -104,7 +104,7 @@ def strip_end(raw: bytes) -> bytes:
 
 
 def _skip_rest_of_line(stream: BufferedReader) -> int:
-    """How many bytes the rest of the line has, without its end."""
+    """Skip the rest of a line, and return its size in bytes without the line end."""
     size = 0
     while (rest := stream.readline(1 << 16)) and not rest.endswith(b"\n"):
         size += len(rest)
@@ -128,7 +128,7 @@ def _decode(path: Path, number: int, raw: bytes, invalid: Policy) -> Line:
 
 
 def count_lines(path: Path) -> int:
-    """Lines of a file as `wc -l` counts them, and one more if the last has no end."""
+    """Return the number of lines, as `wc -l` counts them, plus one if the last has no line end."""
     count, last = 0, b"\n"
     with open_bytes(path) as stream:
         while piece := stream.read(1 << 18):
@@ -144,7 +144,7 @@ def complain(path: Path, number: int, detail: str, advice: str = OR_SKIP) -> NoR
 
 
 def parallel(source: Path, target: Path, invalid: Invalid = "error") -> Iterator[Row]:
-    """Line n of one file beside line n of the other; different lengths are refused, with both counts."""
+    """Yield line n of both files as a row; UsageError with both counts if the numbers of lines differ."""
     for ours, theirs in zip_longest(lines(source, invalid), lines(target, invalid)):
         if ours is None or theirs is None:
             refuse_counts(source, target, count_lines(source), count_lines(target))
@@ -209,7 +209,7 @@ def _say_columns(count: int, chosen: tuple[int, int] | None) -> str:
 
 
 def jsonl(path: Path, invalid: Invalid = "error", names: Names = NO_NAMES) -> Iterator[Row]:
-    """One JSON object a line: {"source": ..., "target": ...} or {"translation": {"en": ..., "de": ...}}."""
+    """Yield rows of JSON objects: {"source": "…", "target": "…"} or {"translation": {"en": "…", "de": "…"}}."""
     for number, text, problem in lines(path, invalid):
         if text is None:
             yield Row(number, None, None, problem)
@@ -232,7 +232,7 @@ def _json_pair(text: str, names: Names) -> tuple[str, str]:
 
 
 def _field(row: object, side: str, field: str, language: str) -> str:
-    """Follow a dotted name into a row; without one, look for `source`, then for `translation.<language>`."""
+    """Return the text at a dotted name; without one, that of `source` or `target`, or of `translation.<language>`."""
     plain = isinstance(row, dict) and side in row
     path = (field or (side if plain else f"translation.{language}")).split(".")
     value = row
@@ -256,7 +256,7 @@ def _say_missing(row: object, side: str, path: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A sentence holds no line ends: formats that allow them get a space instead."""
+    """Return a text with line ends replaced by spaces, as a sentence must be one line."""
     return re.sub(r"[ \t]*[\r\n]+[ \t]*", " ", text) if "\n" in text or "\r" in text else text
 
 

@@ -1,4 +1,4 @@
-"""Terms that must come out as given."""
+"""Glossaries: target terms that translations must use."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LONGEST_TERM = 200  # characters
 
 @dataclass(frozen=True)
 class Glossary:
-    """Source terms and the target terms they must become. A term that maps to itself is not translated."""
+    """Source terms and their required translations. A term that maps to itself is not translated."""
 
     terms: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> Glossary:
-        """Rows of source<TAB>target; a row with one column stays as it is. # begins a comment."""
+        """Read rows of source<TAB>target; a row with one column is a term to keep. # begins a comment."""
         found: list[tuple[str, str]] = []
         for line in lines(path, "refuse"):
             text = line.text or ""
@@ -38,12 +38,12 @@ class Glossary:
 
     @cached_property
     def ordered(self) -> list[tuple[str, str]]:
-        """Longer source terms first."""
+        """The terms, longer source terms first."""
         return sorted(self.terms, key=lambda pair: -len(pair[0]))
 
     @cached_property
     def ranks(self) -> dict[str, list[int]]:
-        """Where each source term stands among the ordered ones."""
+        """The indices of each source term in `ordered`."""
         found: dict[str, list[int]] = {}
         for rank, (term, _) in enumerate(self.ordered):
             found.setdefault(term, []).append(rank)
@@ -54,7 +54,7 @@ class Glossary:
         return {len(term) for term, _ in self.terms}
 
     def wanted(self, source: str) -> list[str]:
-        """The target terms this sentence needs: longer source terms first, each place used once."""
+        """Return the target terms required for a sentence: longer source terms first, each position used once."""
         found: list[str] = []
         for term, target in self.within(source):
             source, count = whole(term).subn("\0", source)
@@ -62,13 +62,13 @@ class Glossary:
         return found
 
     def within(self, source: str) -> list[tuple[str, str]]:
-        """The terms whose letters the sentence holds: looking up its stretches does not ask every term of thousands."""
+        """Return the terms that are substrings of a sentence, by looking up its substrings, not by trying all terms."""
         stretches = (source[i : i + n] for n in self.lengths for i in range(len(source) - n + 1))
         present = {stretch for stretch in stretches if stretch in self.ranks}
         return [self.ordered[rank] for rank in sorted(rank for term in present for rank in self.ranks[term])]
 
 
-@lru_cache(maxsize=10_000)  # a server is given ever new terms
+@lru_cache(maxsize=10_000)  # bounded, as clients of a server give ever new terms
 def whole(term: str) -> re.Pattern[str]:
-    """Finds a term; one that begins in ASCII only where no word goes on around it."""
+    """Return a pattern that finds a term; terms that begin in ASCII match only whole words."""
     return re.compile(rf"(?<!\w){re.escape(term)}(?!\w)" if term[:1].isascii() else re.escape(term))

@@ -1,4 +1,4 @@
-"""Which pairs are kept apart for validation when no files are given for it."""
+"""Choose the examples that are held out for validation if there are no validation files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from headway.data.filters import fingerprint
 
-LARGEST_SHARE = 20  # at most one pair in so many is held out
+LARGEST_SHARE = 20  # at most one example in 20 is held out
 
 
 @runtime_checkable
@@ -23,14 +23,14 @@ Example = TypeVar("Example", bound=HasSource)
 
 @dataclass(frozen=True)
 class HeldOut(Generic[Example]):
-    """Held out are the sources whose key is not above `limit`, with all their translations."""
+    """The held-out examples: all whose source has a key of at most `limit`."""
 
     limit: int
     examples: tuple[Example, ...]
 
 
 def split_key(seed: int, source: str) -> int:
-    """A number that depends on the seed and the source sentence alone, not on its place or its case."""
+    """Return a hash of the source sentence and the seed, independent of position and case."""
     return fingerprint(source.strip().casefold(), seed)
 
 
@@ -39,11 +39,11 @@ def is_held_out(seed: int, source: str, limit: int) -> bool:
 
 
 def hold_out(examples: Iterable[Example], seed: int, most: int) -> HeldOut[Example]:
-    """The sentences with the smallest keys, `most` pairs or 5 % of all, whichever is less.
+    """Return the examples with the smallest keys: `most` of them or 5 % of all, whichever is less.
 
-    Equal sources go together, so no held-out source is also trained on. One pass; about `most` pairs in memory.
+    Equal sources stay together, so no held-out source is trained on. One pass, with about `most` examples in memory.
     """
-    keys: list[int] = []  # negative: the largest key first
+    keys: list[int] = []  # negated, so that the largest key is first
     groups: dict[int, list[Example]] = {}
     read = waiting = 0
     for example in examples:
@@ -53,7 +53,7 @@ def hold_out(examples: Iterable[Example], seed: int, most: int) -> HeldOut[Examp
         if group is None:
             group = groups[key] = []
             heapq.heappush(keys, -key)
-        if len(group) <= most:  # a larger group can never be chosen
+        if len(group) <= most:  # a larger group is never chosen
             group.append(example)
             waiting += 1
         while keys and waiting - len(groups[-keys[0]]) >= most:

@@ -1,4 +1,8 @@
-"""One file from a server, whole: cut connections are taken up again where they broke, in this command or the next."""
+"""Download one file, resuming broken downloads in the same command or the next one.
+
+Neither pooch nor httpx resumes with If-Range and strong ETags, bounds the size, and refuses redirects from https to
+http; with httpx the same code would be left here, over another client than that of the standard library.
+"""
 
 from __future__ import annotations
 
@@ -19,29 +23,29 @@ from headway.errors import RefusedError, UsageError
 from headway.storage.files import check_space, disk_trouble, write_all
 from headway.version import installed
 
-PASSING = (408, 429, 500, 502, 503, 504)  # answers that may be better the next time
+PASSING = (408, 429, 500, 502, 503, 504)  # status codes that are retried
 
-Tell = Callable[[int, int | None], None]  # bytes so far, and in all where the server says so
+Tell = Callable[[int, int | None], None]  # progress callback: bytes so far, and total bytes if known
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait for a server."""
+    """Timeouts and retries."""
 
     timeout: float = 30.0  # seconds without a byte
-    pauses: tuple[float, ...] = (1.0, 3.0, 10.0, 30.0)  # seconds before each new try that follows one without progress
+    pauses: tuple[float, ...] = (1.0, 3.0, 10.0, 30.0)  # seconds before each retry without progress
 
 
 class BrokenError(Exception):
-    """It did not work this time; what has arrived is kept."""
+    """An attempt failed and may be retried; bytes received so far are kept."""
 
 
 class UnreachableError(BrokenError):
-    """Nothing came back at all."""
+    """The server did not answer."""
 
 
 def download(url: str, part: Path, tell: Tell, patience: Patience, most: int) -> None:
-    """Bring `part` to its full length, at most `most` bytes. What has arrived stays for the next time."""
+    """Download or resume a file of at most `most` bytes to `part`; after a failure the bytes received are kept."""
     pauses, received = iter(patience.pauses), False
     while True:
         before = size(part)
@@ -59,7 +63,7 @@ def download(url: str, part: Path, tell: Tell, patience: Patience, most: int) ->
 
 def kept(part: Path) -> str:
     have = size(part)
-    return f"; {have:,} bytes are kept, the same command goes on from there" if have else ""
+    return f"; {have:,} bytes are kept; run the same command to resume" if have else ""
 
 
 def size(path: Path) -> int:
@@ -67,7 +71,7 @@ def size(path: Path) -> int:
 
 
 def attempt(url: str, part: Path, tell: Tell, timeout: float, most: int) -> None:
-    """Ask for what is missing and write it down; BrokenError if the end was not reached."""
+    """Request and write the missing bytes once; BrokenError if the end was not reached."""
     try:
         with opened(url, wanted(part), timeout) as response:
             write_down(response, part, tell, most)
@@ -100,44 +104,44 @@ def write_down(response: HTTPResponse, part: Path, tell: Tell, most: int) -> Non
 
 
 def check_size(url: str, part: Path, total: int, most: int) -> None:
-    """A server may send for ever: what is longer than the list allows is refused, and nothing of it is kept."""
+    """Raise RefusedError and remove the file if it is larger than `most` bytes."""
     if total > most:
         forget(part)
-        raise RefusedError(f"{url}: the server sends more than {most:,} bytes, the most that the list allows")
+        raise RefusedError(f"{url}: the server sends more than {most:,} bytes, the limit in the catalogue")
 
 
-# ---------------------------------------------------------------- going on
+# ---------------------------------------------------------------- resuming
 
 
 def mark(part: Path) -> Path:
-    """Where the server's name for this version of the file is kept: only the same version may be continued."""
+    """Return the path of a file with the server's validator: only the same version is resumed."""
     return part.with_name(f"{part.name}.version")
 
 
 def wanted(part: Path) -> dict[str, str]:
-    """Headers that ask for the rest, or for everything if the file has changed; none without a version."""
+    """Return request headers for the rest, or for everything if the file has changed; empty without a validator."""
     version = mark(part).read_text(encoding="ascii") if mark(part).exists() else ""
     return {"Range": f"bytes={size(part)}-", "If-Range": version} if version and size(part) else {}
 
 
 def validator(headers: Message) -> str:
-    """A strong name of the file's version, or nothing: a weak one does not promise the same bytes (RFC 9110)."""
+    """Return the strong ETag or Last-Modified, else "": a weak ETag does not guarantee equal bytes (RFC 9110)."""
     tag = headers.get("ETag") or headers.get("Last-Modified", "")
     return "" if tag.startswith("W/") else tag
 
 
 def first_byte(response: HTTPResponse, have: int) -> int:
-    """Where the answer begins: after what we have, or at the start when the server gives it all."""
+    """Return the offset at which the response begins: `have` for a partial response, else 0."""
     if response.status != 206:
         return 0
     found = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
     if found is None or int(found[1]) != have:
-        raise UsageError(f"{response.url}: the server sent another part than was asked for")
+        raise UsageError(f"{response.url}: the server sent another part than was requested")
     return have
 
 
 def settle(part: Path, headers: Message) -> None:
-    """The server has nothing after our last byte: either all is here, or what is here belongs to another file."""
+    """Handle status 416: return if the file is complete, else remove it and raise BrokenError."""
     if headers.get("Content-Range", "") != f"bytes */{size(part)}":
         forget(part)
         raise BrokenError("the file on the server has changed")
@@ -148,18 +152,18 @@ def forget(part: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-# ---------------------------------------------------------------- the wire
+# ---------------------------------------------------------------- connection
 
 
 class Straight(HTTPRedirectHandler):
-    """Follow a redirection, but never from a safe connection to an open one."""
+    """Follows redirects, but refuses those from https to http."""
 
     def redirect_request(
         self, req: Request, fp: Any, code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
         if req.type == "https" and not newurl.startswith("https://"):
             fp.close()
-            raise UsageError(f"{req.full_url}: leads to {newurl}, which is not safe; nothing was fetched from there")
+            raise UsageError(f"{req.full_url}: redirects to {newurl}, which is not https; it was not followed")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -172,12 +176,12 @@ def opened(url: str, headers: dict[str, str], timeout: float) -> HTTPResponse:
     except TimeoutError:
         raise UnreachableError(f"no answer within {timeout:g} seconds") from None
     except URLError as error:
-        raise UnreachableError(f"cannot be reached ({reason_of(error)}): is there a network?") from None
+        raise UnreachableError(f"cannot be reached ({reason_of(error)}): check the network") from None
     except (OSError, HTTPException) as error:
         raise BrokenError(f"the connection broke ({reason_of(error)})") from None
     if response.headers.get_content_type() == "text/html":
         response.close()
-        raise UsageError(f"{url}: the server answers with a web page, not with the file; has it moved?")
+        raise UsageError(f"{url}: the server answers with a web page instead of the file; it may have moved")
     return response
 
 

@@ -1,4 +1,4 @@
-"""Texts with labels: TSV, JSON lines, or a line that begins with its label."""
+"""Read and write labelled texts: TSV, JSON lines, or lines that begin with a label."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from headway.data.formats import Invalid, lines, one_line
 from headway.errors import UsageError
 
 PACKED = (".gz", ".xz", ".zst")
-LONGEST_LINE = 1 << 20  # bytes: documents are longer than sentences
+LONGEST_LINE = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
 class Document:
-    """A text, its labels, and where it stands."""
+    """A text with its labels, file and line number from 1."""
 
     text: str
     labels: tuple[str, ...]
@@ -31,20 +31,20 @@ class Document:
 
 @dataclass(frozen=True)
 class Form:
-    """How a line holds text and labels."""
+    """The layout of a line: where text and labels are."""
 
-    name: str  # tsv, jsonl or first
+    name: str  # tsv, jsonl or first (the label is the first word)
     text: str  # column number or field name
     label: str
-    separator: str  # between the labels of one text; empty where each has one
-    until: str  # a label ends here
+    separator: str  # between the labels of a text; empty if each text has one label
+    until: str  # labels are truncated at this string
 
     def __post_init__(self) -> None:
         if self.name not in READERS:
             raise ValueError(f"layout is {self.name!r}; choose one of {', '.join(READERS)}")
 
     def read(self, line: str) -> tuple[str, tuple[str, ...]]:
-        """Text and labels; a ValueError says what is wrong with the line."""
+        """Return text and labels of a line; ValueError with the reason if it is invalid."""
         text, label = READERS[self.name](line, self)
         given = label if isinstance(label, list) else label.split(self.separator) if self.separator else [label]
         return one_line(text), tuple(dict.fromkeys(self.cut(str(one).strip()) for one in given if str(one).strip()))
@@ -53,7 +53,7 @@ class Form:
         return label.split(self.until)[0] if self.until else label
 
     def write(self, text: str, labels: Sequence[str]) -> str:
-        """A line as in the training file; columns that were passed over there are left out."""
+        """Return a line in this layout; other columns of the training file are omitted."""
         joined = (self.separator or ",").join(labels)
         if self.name == "jsonl":
             return json.dumps(
@@ -65,7 +65,7 @@ class Form:
 
 
 def form_of(path: Path, layout: str, fields: tuple[str | int, str | int], many: bool, cuts: tuple[str, str]) -> Form:
-    """By the name of the file, where the layout is not given. `cuts`: between labels, and at the end of one."""
+    """Return the layout, found by the suffix of the file if it is `auto`. `cuts` are `separator` and `until`."""
     names = [suffix for suffix in path.suffixes if suffix not in PACKED]
     by_name = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv"}
     name = by_name.get(names[-1] if names else "", "first") if layout == "auto" else layout
@@ -77,11 +77,11 @@ def form_of(path: Path, layout: str, fields: tuple[str | int, str | int], many: 
 
 
 def read(path: Path, form: Form, invalid: Invalid = "error") -> Iterator[Document]:
-    """All lines of a file; a line without text or label comes with nothing in its place."""
-    columns = 0  # of the first line of a table: more of them are a tab inside a text
+    """Yield all documents of a file; a missing text is empty, and missing labels are an empty tuple."""
+    columns = 0  # columns of the first line; a line with more has a tab inside its text
     for number, line, problem in lines(path, invalid, LONGEST_LINE):
         if line is None:
-            raise UsageError(f"{path}:{number}: {problem}; mend the line")
+            raise UsageError(f"{path}:{number}: {problem}; correct the line")
         if not line.strip():
             continue
         columns = columns or line.count("\t") + 1
@@ -95,7 +95,7 @@ def read(path: Path, form: Form, invalid: Invalid = "error") -> Iterator[Documen
             raise UsageError(f"{path}:{number}: {error}") from None
         if len(labels) != 1 and not form.separator:
             raise UsageError(
-                f"{path}:{number}: {len(labels)} labels, one is wanted; for several set task.multi_label = true"
+                f"{path}:{number}: {len(labels)} labels, but one is expected; for several set task.multi_label = true"
             )
         yield Document(text, labels, str(path), number)
 
@@ -104,7 +104,9 @@ def _tsv(line: str, form: Form) -> tuple[str, Any]:
     cells, text, label = line.split("\t"), int(form.text), int(form.label)
     if len(cells) < max(text, label):
         columns = f"{len(cells)} column{'s' * (len(cells) != 1)}"
-        raise ValueError(f"{columns}, at least {max(text, label)} are wanted: the text in {text}, its label in {label}")
+        raise ValueError(
+            f"{columns}, but at least {max(text, label)} are needed: the text in {text}, its label in {label}"
+        )
     return cells[text - 1], cells[label - 1]
 
 
@@ -118,12 +120,14 @@ def _jsonl(line: str, form: Form) -> tuple[str, Any]:
         raise ValueError(f"no {form.text!r} or no {form.label!r}; the fields are {fields}")
     text, label = row[form.text], row[form.label]
     if not isinstance(text, str):
-        raise ValueError(f"{form.text!r} is no text")
+        raise ValueError(f"{form.text!r} is not a string")
     if isinstance(label, list) and not form.separator:
-        raise ValueError(f"{form.label!r} is a list, one label is wanted; for several set task.multi_label = true")
+        raise ValueError(
+            f"{form.label!r} is a list, but one label is expected; for several set task.multi_label = true"
+        )
     given = label if isinstance(label, list) else [label]
     if any(one is None or isinstance(one, dict | list) for one in given):
-        raise ValueError(f"{form.label!r} is {json.dumps(label)[:40]}; a text or a number is wanted")
+        raise ValueError(f"{form.label!r} is {json.dumps(label)[:40]}; it must be a string or a number")
     spelled = [json.dumps(one) if isinstance(one, bool) else one for one in given]
     return text, spelled if isinstance(label, list) else str(spelled[0])
 

@@ -1,4 +1,4 @@
-"""The order in which examples are visited: a pure function of the seed and the epoch, evaluated where needed."""
+"""The shuffled order of examples: a pure function of seed and epoch, computed without storing a permutation."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from fractions import Fraction
 import numpy as np
 from jaxtyping import Integer, UInt64
 
-ROUNDS = 8  # of the Feistel network: four swaps of the two halves
-WINDOW_EXAMPLES = 200_000  # sorted by length together: enough for tight batches, little to keep in memory
-WINDOW_PIECES = 16_000_000  # the same limit for corpora of long documents
+ROUNDS = 8  # rounds of the Feistel network
+WINDOW_EXAMPLES = 200_000  # examples that are sorted by length together
+WINDOW_PIECES = 16_000_000  # most tokens of a window, for corpora of long documents
 
 
 @dataclass(frozen=True, order=True)
 class Cursor:
-    """The next batch to train on. Batches of all ranks are counted, so the number of ranks may change."""
+    """The position of the next batch. Batches of all ranks are counted, so the number of ranks may change."""
 
     epoch: int = 0
     window: int = 0  # within the epoch
@@ -28,16 +28,16 @@ class Cursor:
 
 
 def seeded(seed: int, *purpose: int) -> np.random.Generator:
-    """Independent random numbers for each purpose, whatever was drawn before."""
+    """Return a random generator that is independent for each purpose."""
     return np.random.default_rng([seed % 2**64, *purpose])
 
 
 def permute(positions: Integer[np.ndarray, " n"], size: int, key: Sequence[int]) -> Integer[np.ndarray, " n"]:
-    """Where a pseudo-random permutation of range(size) sends each position, with no table of that size.
+    """Return the images of positions under a pseudo-random permutation of range(size), without a table of that size.
 
-    A Feistel network over a rectangle of sides `width` and `height`, each near the square root of `size`: every
-    round shifts one coordinate by a hash of the other, which can be undone, so the whole is a bijection of the
-    rectangle. Results outside the range are sent through again (cycle walking) until they fall inside.
+    It is a Feistel network over a rectangle of sides `width` and `height`, each near the square root of `size`: every
+    round shifts one coordinate by a hash of the other, which is invertible, so the whole is a bijection of the
+    rectangle. Results outside the range are mapped again (cycle walking) until they are inside.
     """
     if size <= 0:
         return positions.astype(np.int64)
@@ -64,24 +64,24 @@ def _shuffle_rectangle(
 
 
 def _hash(numbers: UInt64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
-    """The finaliser of SplitMix64 (Steele et al. 2014): every input bit stirs every output bit."""
+    """Return the SplitMix64 hash of each number (Steele et al. 2014)."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return numbers ^ (numbers >> np.uint64(31))
 
 
 class Order:
-    """Which examples each window of each epoch holds.
+    """The examples of each window of each epoch.
 
-    A corpus of n examples and weight w walks on by n·w examples an epoch through one endless, even repetition of
-    itself. So over the epochs no example is seen more than once more often than another of its corpus.
+    A corpus of n examples and weight w contributes n·w examples to an epoch, taken in turn from an endless repetition
+    of the corpus. Hence the numbers of times that two of its examples have been seen differ by at most one.
     """
 
     def __init__(self, sizes: Sequence[int], weights: Sequence[float], seed: int, pieces: int = 0) -> None:
         self.sizes = tuple(sizes)
-        self.weights = tuple(Fraction(str(weight)) for weight in weights)  # 0.7 is meant as 7/10
+        self.weights = tuple(Fraction(str(weight)) for weight in weights)  # exact: 0.7 is 7/10
         self.seed = seed
-        self.firsts = np.cumsum((0, *sizes))[:-1]  # index of each corpus's first example
+        self.firsts = np.cumsum((0, *sizes))[:-1]  # index of the first example of each corpus
         mean = pieces / max(1, sum(sizes))
         self.limit = max(1, min(WINDOW_EXAMPLES, int(WINDOW_PIECES / max(1.0, mean))))
         if len(self.weights) != len(self.sizes) or min(self.weights, default=0) < 0:
@@ -96,7 +96,7 @@ class Order:
         return -(-self.examples_in(epoch) // self.limit)
 
     def examples(self, epoch: int, window: int) -> Integer[np.ndarray, " n"]:
-        """The examples of one window, ascending: windows are shuffled, what lies inside is sorted anyway."""
+        """Return the indices of a window's examples, ascending, as bucketing sorts them anyway."""
         total, windows = self.examples_in(epoch), self.windows_in(epoch)
         start, stop = window * total // windows, (window + 1) * total // windows
         drawn = np.sort(permute(np.arange(start, stop), total, (self.seed, 0, epoch)))
@@ -109,17 +109,17 @@ class Order:
         return np.sort(np.concatenate(taken))
 
     def after(self, cursor: Cursor) -> Cursor:
-        """The beginning of the window that follows."""
+        """Return the beginning of the next window."""
         return self.settle(Cursor(cursor.epoch, cursor.window + 1))
 
     def settle(self, cursor: Cursor) -> Cursor:
-        """The cursor, or where an epoch has no such window (or no example at all), the beginning of a later one."""
+        """Return the cursor, or the beginning of the next epoch with examples if its window does not exist."""
         while cursor.window >= self.windows_in(cursor.epoch):
             cursor = Cursor(cursor.epoch + 1)
         return cursor
 
     def _before(self, corpus: int, epoch: int) -> int:
-        """How many examples of the corpus all epochs before this one took."""
+        """Return how many examples of a corpus were taken in all earlier epochs."""
         return int(epoch * self.sizes[corpus] * self.weights[corpus])
 
     def _taken(self, corpus: int, epoch: int) -> int:

@@ -1,4 +1,4 @@
-"""Pad lists of ids into a matrix, and group sentences of like length into batches."""
+"""Pad lists of ids into a matrix, and group sentences of similar length into batches for decoding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pad_rows(rows: Sequence[Sequence[int]], device: torch.device | str) -> Int[T
 
 
 def packs(lengths: Sequence[int], tokens: int, rows: int) -> Iterator[list[int]]:
-    """Indices of sentences decoded together, the longest first: it shows at once whether memory is enough."""
+    """Yield indices of sentences to decode together, the longest first, so that lack of memory is noticed at once."""
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     pack: list[int] = []
     for index in order:

@@ -1,4 +1,4 @@
-"""Batches made ahead in the background, so that training never waits for them."""
+"""Prepare batches in a background thread, so that training does not wait for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 @runtime_checkable
 class Pinnable(Protocol):
-    """What can be moved to memory that a device reads by itself."""
+    """An item that can be moved to page-locked memory."""
 
     def pin_memory(self) -> Any: ...
 
@@ -20,14 +20,14 @@ Item = TypeVar("Item", bound=Pinnable)
 
 
 class Failure:
-    """An error of the background thread, on its way to the foreground."""
+    """An error of the background thread, to be raised in the foreground."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
 
 class Prefetch(Generic[Item]):
-    """Runs an iterator in a thread, at most `depth` items ahead. Close it, or use it in a `with` statement."""
+    """Run an iterator in a thread, at most `depth` items ahead. Close it, or use it in a `with` statement."""
 
     def __init__(self, iterator: Iterator[Item], depth: int, pin: bool) -> None:
         self._iterator = iterator
@@ -60,7 +60,7 @@ class Prefetch(Generic[Item]):
         self.close()
 
     def close(self) -> None:
-        """End the thread; what it made ahead is forgotten."""
+        """Stop the thread, and discard the items it has prepared."""
         self._closed = True
         self._room.release()
         self._thread.join()
@@ -70,7 +70,7 @@ class Prefetch(Generic[Item]):
             while self._room.acquire() and not self._closed:
                 item = next(self._iterator)
                 self._ready.put(item.pin_memory() if self._pin else item)
-        except BaseException as error:  # also the end of the iterator, which is a StopIteration
+        except BaseException as error:  # also StopIteration, the end of the iterator
             self._ready.put(Failure(error))
         finally:
             close = getattr(self._iterator, "close", None)

@@ -1,4 +1,4 @@
-"""The quick part of doctor's examination, as notes of a run that begins."""
+"""Run doctor's fast checks at the start of a training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headway.data.formats import Names
 
 
 def look(data: Data, force: bool) -> list[str]:
-    """The quick part of doctor's examination, on every corpus."""
+    """Return doctor's findings on every training corpus, one line each; RefusedError for a fatal one unless `force`."""
     return [line for corpus in data.training() for line in opinion(corpus, data, force)]
 
 

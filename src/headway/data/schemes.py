@@ -1,4 +1,4 @@
-"""How labels of words spell spans: BIO, BIOES and their relatives; read, written, repaired."""
+"""Tagging schemes that encode spans as labels of words: BIO, BIOES, BMES and BILOU."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 OUTSIDE = "O"
-FEW = 0.05  # of the labels that are not outside
+FEW = 0.05  # share of labels other than O that may violate a scheme
 
 
 class Span(NamedTuple):
-    """Words from `start` up to, not including, `end`."""
+    """A span of words from `start` up to, but excluding, `end`."""
 
     kind: str
     start: int
@@ -19,7 +19,7 @@ class Span(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """A label's letter, as BIOES would spell it, and its kind."""
+    """The letter of a label in BIOES, and its kind."""
 
     letter: str
     kind: str
@@ -27,7 +27,7 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class Scheme:
-    """The letters of a span's first, inner, last and only word. Without a last, spans end where others begin."""
+    """A scheme by its letters for the first, inner, last and only word of a span; "" for letters it lacks."""
 
     name: str
     first: str = "B"
@@ -40,7 +40,7 @@ class Scheme:
         return {letter for letter in (self.first, self.inner, self.last, self.only) if letter}
 
     def split(self, label: str) -> Parts:
-        """B-PER is B and PER; a lone B is a span without a kind; whatever else is outside."""
+        """Split a label: B-PER into B and PER, and B into B without a kind; other labels are outside."""
         letter, _, kind = label.partition("-")
         spelled = {self.first: "B", self.inner: "I", self.last: "E", self.only: "S"}
         return Parts(spelled.get(letter, OUTSIDE), kind) if letter in self.letters else Parts(OUTSIDE, "")
@@ -52,7 +52,7 @@ class Scheme:
     # ------------------------------------------------------------ spans
 
     def spans(self, labels: Sequence[str]) -> list[Span]:
-        """As the CoNLL evaluation reads them: a broken sequence still gives spans."""
+        """Return the spans as conlleval reads them, which also reads invalid sequences."""
         found, start, before = [], 0, Parts(OUTSIDE, "")
         for place, here in enumerate([*map(self.split, labels), Parts(OUTSIDE, "")]):
             if _ends(before, here):
@@ -63,7 +63,7 @@ class Scheme:
         return found
 
     def strict_spans(self, labels: Sequence[str]) -> list[Span]:
-        """Only those that are spelled without a fault."""
+        """Return only the spans that are encoded without error."""
         parts, found, place = [self.split(label) for label in labels], [], 0
         while place < len(parts):
             end = self._whole(parts, place)
@@ -73,7 +73,7 @@ class Scheme:
         return found
 
     def _whole(self, parts: Sequence[Parts], start: int) -> int:
-        """Where the span that begins here ends; at its beginning if there is none."""
+        """Return the end of the span that begins at `start`, or `start` if there is none."""
         letter, kind = parts[start]
         if letter == "S":
             return start + 1
@@ -87,7 +87,7 @@ class Scheme:
         return end + 1 if end < len(parts) and parts[end] == Parts("E", kind) else start
 
     def spell(self, spans: Iterable[Span], length: int) -> list[str]:
-        """The labels that say these spans."""
+        """Return the labels of `length` words that encode these spans."""
         labels = [OUTSIDE] * length
         for kind, start, end in spans:
             letters = "S" if end - start == 1 else "B" + "I" * (end - start - 2) + "E"
@@ -95,13 +95,13 @@ class Scheme:
         return labels
 
     def repair(self, labels: Sequence[str]) -> list[str]:
-        """Spans as the CoNLL evaluation reads them, spelled without a fault."""
+        """Return valid labels for the spans as conlleval reads them."""
         return self.spell(self.spans(labels), len(labels))
 
     # ------------------------------------------------------------ neighbours
 
     def follows(self, before: str | None, after: str | None) -> bool:
-        """Whether two labels may stand side by side; None is the edge of a sentence."""
+        """Return whether a label may follow another; None is the edge of a sentence."""
         one = Parts(OUTSIDE, "") if before is None else self.split(before)
         two = Parts(OUTSIDE, "") if after is None else self.split(after)
         goes_on = two.letter in "IE"
@@ -112,7 +112,7 @@ class Scheme:
 
 
 class NoScheme(Scheme):
-    """Labels that stand each for itself, as parts of speech do."""
+    """Labels that encode no spans, such as parts of speech."""
 
     @property
     def letters(self) -> set[str]:
@@ -144,7 +144,7 @@ SCHEMES = {
 
 
 def detect(labels: Iterable[str]) -> Scheme:
-    """The scheme whose letters these labels begin with; none where they are no spans."""
+    """Return the scheme with whose letters all labels begin; NONE if they encode no spans."""
     inside = {label for label in labels if label != OUTSIDE}
     letters = set(_letters(inside))
     if not inside or not all(label[1:2] in ("-", "") for label in inside):
@@ -153,7 +153,7 @@ def detect(labels: Iterable[str]) -> Scheme:
 
 
 def nearly(counts: Mapping[str, int]) -> tuple[Scheme, tuple[str, ...]]:
-    """The scheme that all but a few labels follow, and those few."""
+    """Return the scheme that all but a few labels follow, and those few."""
     inside = {label: count for label, count in counts.items() if label != OUTSIDE}
     for scheme in list(SCHEMES.values())[1:]:
         strange = [label for label in inside if not (label[:1] in scheme.letters and label[1:2] in ("-", ""))]

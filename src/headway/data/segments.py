@@ -1,4 +1,4 @@
-"""A text in segments: shuffled, each read by itself; or row by row in order, for a model that remembers."""
+"""Batches of text segments for language models: shuffled, or in order for models with memory."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from headway.data.tokens import Tokens
 from headway.text.vocabulary import BOS, PAD
 
 SHIFT, SHUFFLE = 4, 5  # purposes of random numbers
-LEAST = 16  # segments of a row, where rows take turns: each begins with nothing before it
+LEAST = 16  # fewest segments of a row if rows take turns, as the first of a row has no memory
 
 
 @dataclass(frozen=True)
 class Segments:
-    """Some segments to train on: each token's label is the token after it."""
+    """A training batch of segments: the label of each token is the next token."""
 
     inputs: Int[Tensor, "b t"]
-    labels: Int[Tensor, "b t"]  # padding where a document begins: nothing tells what it will be
-    beside: tuple[Tensor, ...]  # what a model that remembers must know of each row
-    tokens: int  # labels that are no padding
-    indices: Integer[np.ndarray, " b"]  # where in the text they begin
-    cursor: Cursor  # where to go on after this batch and those of the other ranks at the same step
+    labels: Int[Tensor, "b t"]  # padding where a document begins, as its beginning is not predicted
+    beside: tuple[Tensor, ...]  # further inputs of a model with memory
+    tokens: int  # number of labels that are not padding
+    indices: Integer[np.ndarray, " b"]  # start of each segment in the text
+    cursor: Cursor  # the position after this batch and those of the other ranks at the same step
 
     @classmethod
     def read(
@@ -50,7 +50,7 @@ class Segments:
         return self._each(Tensor.pin_memory)
 
     def split(self) -> tuple[Segments, Segments]:
-        """Two halves, for when the whole does not fit into memory."""
+        """Return two halves of the batch, used when the whole does not fit into memory."""
         middle = len(self.inputs) // 2
         if middle == 0:
             raise ValueError("a batch of one segment cannot be split")
@@ -67,28 +67,28 @@ class Segments:
 
 
 class Size(NamedTuple):
-    """Of one rank's batch: how many segments, how long."""
+    """The number and the length of the segments in one rank's batch."""
 
     rows: int
     length: int
 
     @classmethod
     def of(cls, text: Tokens, segment: int, settings: BatchSettings) -> Size:
-        """As the settings say; a text that is shorter than one segment is a segment by itself."""
+        """Return the size by the settings; a text shorter than a segment is one segment."""
         length = min(segment, len(text))
         rows = min(settings.tokens // length, settings.sentences or settings.tokens, len(text) // length)
         return cls(max(1, rows), length)
 
 
 class Shuffled:
-    """Every epoch cuts the text at other places, and visits the segments in another order."""
+    """Shuffled segments. Every epoch divides the text at other positions."""
 
     def __init__(self, text: Tokens, size: Size, seed: int, rank: int = 0, world: int = 1) -> None:
         self.text, self.size, self.seed, self.rank, self.world = text, size, seed, rank, world
         self.segments = len(text) // size.length
 
     def iterate(self, cursor: Cursor) -> Generator[Segments]:
-        """Of every `world` batches in a row, each rank takes its own."""
+        """Yield this rank's batches: of every `world` consecutive batches, each rank takes one."""
         places = self._places(cursor)
         while True:
             step = list(islice(places, self.world))
@@ -116,20 +116,20 @@ class Shuffled:
 
 
 class InOrder:
-    """The text is cut into long rows, which are read segment by segment: what a row has read before is its memory.
+    """Segments in order, for models with memory: the text is divided into long rows that are read segment by segment.
 
-    Batches of different rows may take turns, so that steps in a row do not all learn from the same few pages.
-    Ranks take rows, and so one batch each a step.
+    Batches of different rows may take turns, so that consecutive steps do not all learn from the same pages.
+    Each rank has rows of its own, and so one batch in each step.
     """
 
     def __init__(self, text: Tokens, size: Size, seed: int, rank: int = 0, world: int = 1, turns: int = 1) -> None:
-        together = min(size.rows * world, max(world, len(text) // size.length))  # rows of one step, of all ranks
+        together = min(size.rows * world, max(world, len(text) // size.length))  # rows of one step over all ranks
         self.text, self.seed, self.world, self.together = text, seed, world, together
         self.turns = max(1, min(turns, len(text) // (together * size.length * LEAST)))
         self.long = max(1, len(text) // (together * self.turns))  # tokens of a row
-        self.segments = -(-self.long // size.length)  # of a row
-        self.length = -(-self.long // self.segments)  # as even as can be: a short rest would be a poor step
-        self.rows = np.arange(together)[rank::world]  # of the text's, when a rank's first turn comes
+        self.segments = -(-self.long // size.length)  # segments of a row
+        self.length = -(-self.long // self.segments)  # of equal size, to avoid a short last segment
+        self.rows = np.arange(together)[rank::world]  # this rank's rows in the first turn
         self.steps = self.segments * self.turns
 
     def iterate(self, cursor: Cursor) -> Generator[Segments]:
@@ -146,7 +146,7 @@ class InOrder:
             epoch, step = (epoch + 1, 0) if last else (epoch, step + 1)
 
     def beside(self, turn: int, fresh: bool) -> tuple[Tensor, ...]:
-        """Which rows of a rank's memory these are, and whether they begin anew."""
+        """Return the rows of this rank's memory, and whether each is reset."""
         count = len(self.rows)
         return torch.arange(count) + turn * count, torch.full((count,), fresh)
 
@@ -158,5 +158,5 @@ class InOrder:
 
 
 def shift(seed: int, epoch: int, length: int) -> int:
-    """Where the first segment of an epoch begins."""
+    """Return the start of the first segment of an epoch."""
     return int(seeded(seed, SHIFT, epoch).integers(length))

@@ -1,4 +1,4 @@
-"""An encoded corpus on disk. A cache: safe to delete, and built again when anything about it is off."""
+"""An encoded corpus on disk: a cache that is rebuilt if it is missing, damaged or outdated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BLOCK = 4096  # pairs encoded and written together
 
 
 class Store:
-    """Encoded pairs by index. Source rows are tag, pieces and end; target rows are pieces alone."""
+    """Encoded pairs by index. Source rows are tag, tokens and EOS; target rows are tokens only."""
 
     def __init__(self, folder: Path, facts: Facts) -> None:
         self.folder = folder
@@ -40,15 +40,15 @@ class Store:
         return self.facts.examples
 
     def lines(self, indices: Integer[np.ndarray, " n"]) -> Integer[np.ndarray, " n"]:
-        """The line of its corpus that each example comes from."""
+        """Return the line number of each example in its corpus."""
         return self._lines.values[indices]
 
     def corpora(self, indices: Integer[np.ndarray, " n"]) -> Integer[np.ndarray, " n"]:
-        """The number of the corpus that each example comes from."""
+        """Return the index of the corpus of each example."""
         return self._corpora.values[indices]
 
     def agrees(self) -> bool:
-        """Whether files and facts speak of the same number of examples and ids."""
+        """Return whether the sizes of the files are those in the facts."""
         count, sides = len(self), (self.source, self.target)
         return (
             sum(self.facts.corpora) == count == len(self._lines.values) == len(self._corpora.values)
@@ -59,12 +59,12 @@ class Store:
 
 
 def place_of(folder: Path, key: str) -> Path:
-    """The store's own folder in the cache: stores of different content lie side by side."""
+    """Return the folder of a store in the cache, which may have stores of other content, too."""
     return folder / hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
 def open(folder: Path, key: str) -> Store | None:
-    """The store of this content, or nothing where it is missing, unfinished, damaged or of another format."""
+    """Return the store with this content, or None if it is missing, unfinished, damaged or of another format."""
     place = place_of(folder, key)
     try:
         facts = Facts(**unsealed((place / FACTS).read_bytes()))
@@ -77,14 +77,14 @@ def open(folder: Path, key: str) -> Store | None:
 
 
 def anew(place: Path) -> list[str]:
-    """What to tell of a cache that lies in this place and cannot be opened, before it is made anew."""
+    """Return a note that a cache cannot be opened and is rebuilt; empty if there is no cache."""
     return [f"{place} is damaged, or of another release of headway; it is made anew"] if place.exists() else []
 
 
 def build(folder: Path, key: str, pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer, longest: int) -> Store:
-    """Encode all pairs but those empty or longer than `longest` pieces, and file them under `key`.
+    """Encode all pairs except those empty or longer than `longest` tokens, and store them under `key`.
 
-    All pairs of one corpus come before those of the next.
+    All pairs of one corpus must come before those of the next.
     """
     beside = make_beside(place_of(folder, key))
     try:
@@ -101,7 +101,7 @@ def build(folder: Path, key: str, pairs: Iterable[Pair], source: Tokenizer, targ
 
 
 def _settle(beside: Path, folder: Path, key: str) -> None:
-    """Rename the finished folder into place. Where another process was faster, its work is as good."""
+    """Rename the finished folder into place, unless another process has finished the same one before."""
     place = place_of(folder, key)
     with disk_trouble(place, 0):
         if open(folder, key) is None and place.exists():
@@ -114,7 +114,7 @@ def _settle(beside: Path, folder: Path, key: str) -> None:
 
 
 def make_beside(place: Path) -> Path:
-    """A new folder beside the place. Its name ends with our number, by which `sweep` finds it if we are killed."""
+    """Make a temporary folder beside a path; its name has our process id, so that `sweep` removes it after a crash."""
     with disk_trouble(place, 0):
         place.parent.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=f"{place.name}.", suffix=f".tmp-{os.getpid()}", dir=place.parent))

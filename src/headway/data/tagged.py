@@ -1,4 +1,4 @@
-"""Sentences with a label on every word: CoNLL and CoNLL-U files, read and written."""
+"""Read and write sentences with a label for every word: CoNLL and CoNLL-U files."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ CONLLU_WORD, CONLLU_LABEL = 2, 4  # form and universal part of speech
 
 @dataclass(frozen=True)
 class Layout:
-    """Where words and labels stand. Columns count from 1, or from the last with a minus."""
+    """The columns of words and labels, counted from 1, or from the last as -1."""
 
     word: int = 1
     label: int = -1
-    conllu: bool = False  # comments, word ranges and empty nodes are passed over
-    trim: str = ""  # a regular expression: what is cut off each word
+    conllu: bool = False  # CoNLL-U: comments, word ranges and empty nodes are skipped
+    trim: str = ""  # a regular expression that is removed from each word
 
     @property
     def needed(self) -> int:
@@ -31,7 +31,7 @@ class Layout:
         return max(2, *(abs(place) for place in places))
 
     def write(self, words: Sequence[str], labels: Sequence[str]) -> str:
-        """A sentence in two columns, or in the ten of CoNLL-U."""
+        """Return a sentence in two columns, or in the ten columns of CoNLL-U."""
         if not self.conllu:
             return "".join(f"{word}\t{label}\n" for word, label in zip(words, labels, strict=True))
         rows = ([str(number), word, *"________"] for number, word in enumerate(words, 1))
@@ -45,7 +45,7 @@ def _with(row: list[str], column: int, label: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words, their labels, and where the first of them stands. Without labels: text to be tagged."""
+    """Words with their labels, and the place of the first word; without labels it is text to be tagged."""
 
     words: tuple[str, ...]
     labels: tuple[str, ...]
@@ -58,7 +58,7 @@ class Sentence:
 
 
 def layout_of(path: Path, word: int | None, label: int | None, trim: str) -> Layout:
-    """By the name of the file, where the columns are not given."""
+    """Return the layout, by the suffix of the file where columns are not given."""
     names = [suffix for suffix in path.suffixes if suffix not in PACKED]
     conllu = names[-1:] == [".conllu"]
     usual = (CONLLU_WORD, CONLLU_LABEL) if conllu else (1, -1)
@@ -66,22 +66,24 @@ def layout_of(path: Path, word: int | None, label: int | None, trim: str) -> Lay
 
 
 def read(path: Path, layout: Layout, invalid: Invalid = "error") -> Iterator[Sentence]:
-    """The sentences of a file; a line without a label is an error that names it."""
+    """Yield the sentences of a file; UsageError with file and line if a label is missing."""
     found = False
     for sentence in sentences(lines(path, invalid), layout, str(path)):
         found = True
         yield sentence
     if not found:
-        raise UsageError(f"{path}:1: no sentence: a word and its label on every line, and an empty line between")
+        raise UsageError(
+            f"{path}:1: no sentences; write a word and its label on each line, and an empty line between sentences"
+        )
 
 
 def sentences(given: Iterable[Line], layout: Layout, name: str, labelled: bool = True) -> Iterator[Sentence]:
-    """Blocks of lines between empty ones. Not `labelled`: only words are read."""
+    """Yield the sentences in lines, which empty lines separate; if not `labelled`, only words are read."""
     block: list[tuple[int, str, str]] = []
     width = Width(layout) if labelled else None
     for number, text, problem in given:
         if text is None:
-            raise UsageError(f"{name}:{number}: {problem}; mend the line")
+            raise UsageError(f"{name}:{number}: {problem}; correct the line")
         if not text.strip(" \t"):
             yield from _sentence(block, name, labelled)
             block = []
@@ -106,7 +108,7 @@ def _is_remark(text: str, layout: Layout) -> bool:
 
 
 class Width:
-    """How many columns lines have. Where a place is counted from the last one, all must have as many as the first."""
+    """Checks the number of columns; if columns are counted from the last, all lines must have equally many."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout, self.first = layout, 0
@@ -114,12 +116,12 @@ class Width:
     def check(self, count: int, where: str) -> None:
         columns = f"{count} column{'s' * (count != 1)}"
         if count < self.layout.needed:
-            raise UsageError(f"{where}: {columns}, at least {self.layout.needed} are wanted: a word and its label")
+            raise UsageError(f"{where}: {columns}, but at least {self.layout.needed} are needed: word and label")
         self.first = self.first or count
         if count != self.first and min(self.layout.word, self.layout.label) < 0:
             raise UsageError(
-                f"{where}: {columns}, but {self.first} in the first line; mend it, or say where labels stand, counted "
-                "from the left: task.label_column"
+                f"{where}: {columns}, but {self.first} in the first line; correct it, or set task.label_column, "
+                "counted from the left"
             )
 
 

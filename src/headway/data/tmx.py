@@ -1,4 +1,4 @@
-"""Translation memories (TMX), read unit by unit; nothing outside the file is ever fetched or expanded."""
+"""Read translation memories (TMX) unit by unit, without expanding entities or loading external files."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from headway.data.formats import (
 from headway.errors import UsageError
 
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-CODES = {"bpt", "ept", "it", "ph", "ut"}  # inline elements that hold markup of the original, not words
+CODES = {"bpt", "ept", "it", "ph", "ut"}  # inline elements that contain markup instead of words
 
 
 def tmx(path: Path, invalid: Invalid = "error", names: Names = NO_NAMES) -> Iterator[Row]:
-    """One row for each translation unit, of the two languages chosen by `names`."""
+    """Yield one row for each translation unit, with the two languages in `names`."""
     try:
         from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError:
-        raise UsageError("reading TMX files needs one more package: pip install 'headway-mt[tmx]'") from None
+        raise UsageError("reading TMX files needs the package lxml; run pip install 'headway-mt[tmx]'") from None
     seen: set[str] = set()
     with open_bytes(path) as stream:
         try:
@@ -53,14 +53,14 @@ def _units(etree: Any, stream: Any) -> Iterator[Any]:
 
 
 def _forget(unit: Any) -> None:
-    """Keep memory flat: drop the unit and everything before it."""
+    """Remove a unit and everything before it from the tree, to bound memory."""
     unit.clear()
     while unit.getprevious() is not None:
         del unit.getparent()[0]
 
 
 def _variants(unit: Any) -> dict[str, Any]:
-    """Language -> its segment; the first one counts when a language comes twice."""
+    """Return the segment of each language; the first one if a language occurs twice."""
     found: dict[str, Any] = {}
     for variant in unit.iter("tuv"):
         language = (variant.get(LANGUAGE) or variant.get("lang") or "").lower().replace("_", "-")
@@ -86,7 +86,7 @@ def _row(path: Path, line: int, variants: dict[str, Any], invalid: Invalid, name
 
 
 def _pick(variants: dict[str, Any], language: str) -> Any:
-    """`en` finds en, and en-GB when there is no plain en."""
+    """Return the variant of a language; `en` also finds en-GB if there is no en."""
     wanted = language.lower().replace("_", "-")
     near = (code for code in variants if code.split("-")[0] == wanted)
     return variants[wanted] if wanted in variants else variants.get(next(near, ""))
@@ -95,7 +95,7 @@ def _pick(variants: dict[str, Any], language: str) -> Any:
 def _words(segment: Any) -> Iterator[str]:
     yield segment.text or ""
     for child in segment:
-        if not isinstance(child.tag, str):  # an entity that was left alone, or a processing instruction
+        if not isinstance(child.tag, str):  # an unexpanded entity, or a processing instruction
             if child.text and child.text.startswith("&"):
                 raise ValueError(f"uses the entity {child.text[:40]}, which is not expanded for safety")
         elif child.tag not in CODES:
@@ -112,7 +112,7 @@ def _check_chosen(path: Path, line: int, variants: dict[str, Any], names: Names)
 
 def _check_found(path: Path, seen: set[str], names: Names) -> None:
     if not seen:
-        raise UsageError(f"{path}:1: no translation unit (<tu>) in it")
+        raise UsageError(f"{path}:1: the file has no translation unit (<tu>)")
     for side, language in (("source", names.source_language), ("target", names.target_language)):
         if _pick(dict.fromkeys(seen, True), language) is None:
             known = ", ".join(sorted(filter(None, seen))[:12]) or "not named"

@@ -1,4 +1,4 @@
-"""A text as one long row of numbers on disk, mapped into memory. A cache: safe to delete, and built again."""
+"""An encoded text as one memory-mapped row of ids: a cache that is rebuilt if it is missing or damaged."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ FACTS, IDS, PLACES = "facts.json", "ids", "places"
 
 @dataclass
 class Facts:
-    """What is known of a text without reading it. Written last, so a folder that has them is whole."""
+    """Metadata of an encoded text; written last, so that a folder with this file is complete."""
 
-    key: str  # of the content: files, settings and pieces
-    kind: str  # type of the ids
+    key: str  # hash of files, settings and tokeniser
+    kind: str  # NumPy type of the ids
     amounts: Amounts = field(default_factory=Amounts)
-    sums: dict[str, Sum] = field(default_factory=dict)  # of each file
+    sums: dict[str, Sum] = field(default_factory=dict)  # checksum of each file
     format: int = FORMAT
 
 
 class Tokens:
-    """All documents one after another: begin, pieces, ends. `places` says which line every part comes from."""
+    """All documents concatenated, each with BOS, tokens and EOS; `places` has the line of every token."""
 
     def __init__(self, folder: Path, facts: Facts) -> None:
         self.facts = facts
@@ -46,27 +46,27 @@ class Tokens:
         return len(self._ids.values)
 
     def ring(self, starts: Integer[np.ndarray, " n"], length: int) -> Integer[np.ndarray, "n {length}"]:
-        """Rows from the given places on. After the last token comes the first again."""
+        """Return rows of `length` tokens from the given positions; after the last token the first follows."""
         wanted = (starts[:, None] + np.arange(length)) % len(self)
         rows = self._ids.values[wanted].astype(np.int64)
         self._ids.release()
         return rows
 
     def documents(self) -> Iterator[Integer[np.ndarray, " t"]]:
-        """Each document with its begin."""
+        """Yield the ids of each document, beginning with BOS."""
         begins = [*np.flatnonzero(self._ids.values == BOS).tolist(), len(self)]
         for start, stop in zip(begins, begins[1:], strict=False):
             yield self._ids.values[start:stop].astype(np.int64)
 
     def place(self, token: int) -> tuple[int, int]:
-        """File and line of a token."""
+        """Return the index of the file and the line number of a token."""
         offsets, files, numbers = self._places.values.reshape(-1, 3).T
         index = int(np.searchsorted(offsets, token, side="right")) - 1
         return int(files[index]), int(numbers[index])
 
 
 def open_tokens(folder: Path, key: str) -> Tokens | None:
-    """The text of this content, or nothing where it is missing, unfinished, damaged or of another format."""
+    """Return the text with this content, or None if it is missing, unfinished, damaged or of another format."""
     place = place_of(folder, key)
     try:
         table = unsealed((place / FACTS).read_bytes())
@@ -79,7 +79,7 @@ def open_tokens(folder: Path, key: str) -> Tokens | None:
 
 
 def build_tokens(folder: Path, key: str, reading: Reading, lines: Iterable[Line], pieces: Encoder, size: int) -> Tokens:
-    """Encode a text block by block and file it under `key`. `size`: of the vocabulary."""
+    """Encode a text block by block and store it under `key`; `size` is that of the vocabulary."""
     place = place_of(folder, key)
     beside = make_beside(place)
     facts = Facts(key, "uint16" if size < 2**16 else "uint32")

@@ -1,4 +1,4 @@
-"""The files of a store and how they are written: encoded block by block, in flat memory."""
+"""Write the files of a store: pairs are encoded block by block, in bounded memory."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FORMAT = 2  # 1 had no checksums
 SIDES = ("source", "target")
 FACTS = "facts.json"
 LINES, CORPORA = "lines", "corpora"
-SHOWN = 10  # places kept of the pairs dropped for one reason
+SHOWN = 10  # most places recorded for each reason
 
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Text to ids. `tags` are the ids of the pieces that say which language is wanted."""
+    """Encodes texts to ids; `tags` are the ids of language tags."""
 
     @property
     def tags(self) -> dict[str, int]: ...
@@ -36,21 +36,21 @@ class Tokenizer(Protocol):
 
 @dataclass
 class Facts:
-    """What is known of a store without reading it. Written last, so a folder that has them is whole."""
+    """Metadata of a store; written last, so that a folder with this file is complete."""
 
-    key: str  # of the content: corpora, filters and tokenisers
-    kinds: list[str]  # types of the ids on either side
+    key: str  # hash of corpora, filters and tokenisers
+    kinds: list[str]  # NumPy types of the ids of source and target
     examples: int = 0
-    corpora: list[int] = field(default_factory=list)  # examples of each
-    pieces: list[int] = field(default_factory=lambda: [0, 0])  # ids on either side
-    longest: list[int] = field(default_factory=lambda: [0, 0])  # ids in the longest row of either side
-    dropped: dict[str, int] = field(default_factory=dict)  # pairs by reason
-    places: dict[str, list[list[int]]] = field(default_factory=dict)  # corpus and line of the first of them
-    sums: dict[str, Sum] = field(default_factory=dict)  # of each file
+    corpora: list[int] = field(default_factory=list)  # number of examples of each corpus
+    pieces: list[int] = field(default_factory=lambda: [0, 0])  # number of ids of source and target
+    longest: list[int] = field(default_factory=lambda: [0, 0])  # length of the longest row of source and target
+    dropped: dict[str, int] = field(default_factory=dict)  # reason -> number of pairs
+    places: dict[str, list[list[int]]] = field(default_factory=dict)  # reason -> corpus and line of the first pairs
+    sums: dict[str, Sum] = field(default_factory=dict)  # checksum of each file
     format: int = FORMAT
 
     def count(self, corpora: list[int]) -> None:
-        """Count the corpora of new examples; those of one corpus must lie together."""
+        """Count new examples by corpus; examples of one corpus must be consecutive."""
         for corpus in corpora:
             if corpus < len(self.corpora) - 1:
                 raise ValueError(f"a pair of corpus {corpus} comes after one of {len(self.corpora) - 1}")
@@ -65,7 +65,7 @@ class Facts:
 
 
 class Writer:
-    """Appends pairs to a store that is being made."""
+    """Appends pairs to a new store."""
 
     def __init__(
         self, folder: Path, files: ExitStack, key: str, tokenizers: tuple[Tokenizer, Tokenizer], longest: int
@@ -104,7 +104,7 @@ class Writer:
         self.facts.count([pair.corpus for pair in kept])
 
     def finish(self) -> None:
-        """Bring everything to the disk, then the facts."""
+        """Sync all files, then write the metadata."""
         with disk_trouble(self._folder.parent, 0):
             for file in self._files.values():
                 file.sync()
@@ -112,7 +112,7 @@ class Writer:
             write(self._folder / FACTS, [sealed(asdict(self.facts))])
 
     def _columns(self, side: int, rows: list[list[int]]) -> dict[str, np.ndarray]:
-        """What new rows of one side add to its files."""
+        """Return the data that new rows of one side append to its files."""
         facts, packed = self.facts, pack(rows, self.facts.kinds[side])
         offsets = packed.offsets[1:] + facts.pieces[side]
         facts.pieces[side] += len(packed.flat)
@@ -125,12 +125,12 @@ class Writer:
                 self._files[name].write(column)
 
     def _reason(self, source: list[int], target: list[int]) -> str | None:
-        """Why a pair is left out, if it is."""
+        """Return the reason to drop a pair, or None."""
         for side, pieces in zip(SIDES, (source, target), strict=True):
             if not pieces:
                 return f"{side} empty"
             if len(pieces) > self._longest:
-                return f"{side} longer than {self._longest} pieces"
+                return f"{side} longer than {self._longest} tokens"
         return None
 
     def _tag(self, pair: Pair) -> list[int]:

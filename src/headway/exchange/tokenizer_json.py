@@ -43,7 +43,7 @@ def from_sentencepiece(tokenizer: Tokenizer) -> Any:
     made.add_special_tokens(
         [AddedToken(p.text, special=True) for p in pieces if p.kind in (Kind.CONTROL, Kind.UNKNOWN)]
     )
-    made.add_tokens([AddedToken(p.text, normalized=False) for p in pieces if p.kind == Kind.GIVEN])
+    made.add_tokens([AddedToken(p.text, normalized=False) for p in pieces if p.kind == Kind.USER_DEFINED])
     return made
 
 

@@ -26,7 +26,7 @@ from headway.text.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 
 NOTHING = -1  # a row the foreign model does not have
 LANGUAGE = re.compile(r">>([A-Za-z0-9_-]{1,32})<<")
-FOUND = (Kind.NORMAL, Kind.GIVEN, Kind.UNUSED, Kind.BYTE)  # pieces that a text can give
+FOUND = (Kind.NORMAL, Kind.USER_DEFINED, Kind.UNUSED, Kind.BYTE)  # pieces that a text can give
 
 
 @dataclass(frozen=True)

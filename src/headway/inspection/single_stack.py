@@ -18,6 +18,8 @@ from headway.model.hooks import Seen, attention_layers
 from headway.storage.byte_tables import pack
 from headway.text.tokenizer import Tokenizer
 
+ONE_ENGINE = "models of this task run in PyTorch alone"
+
 
 @dataclass(frozen=True)
 class SingleStack:
@@ -63,7 +65,7 @@ class SingleStack:
         """Return what a server says of such a model: it has no languages, and PyTorch runs it."""
         found = self.facts("", vocabulary)
         same = {name: found[name] for name in ("parameters", f"{self.name}_layers", "heads", "width", "vocabulary")}
-        return {"pairs": [], **same, "engine": "torch", "precision": "fp32"}
+        return {"pairs": [], **same, "engine": "torch", "precision": "fp32", "reason": ONE_ENGINE}
 
     def facts(self, name: str, vocabulary: int) -> dict[str, Any]:
         layers = attention_layers(self.model)

@@ -1,4 +1,4 @@
-"""Scores of translations, always with the signature that says how they were counted."""
+"""Metrics: BLEU, chrF, TER, error rates, F1 and others, each with a signature that says how it was computed."""
 
 from __future__ import annotations
 

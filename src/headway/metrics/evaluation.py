@@ -1,4 +1,4 @@
-"""How good a model of any task is on some files: scores, and tables of numbers beside them."""
+"""The result of evaluating a model of any task: scores and tables of numbers."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from headway.metrics.score import Scores
 
 @dataclass(frozen=True)
 class Tally:
-    """A table of numbers beside the scores: by label, by length."""
+    """A table of numbers that complements the scores, for example by label or by length."""
 
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str | int | float, ...], ...]
-    digits: int = 2  # shown after the point
+    digits: int = 2  # digits after the decimal point
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How good a model is on some files."""
+    """Scores of a model on some files."""
 
-    count: int  # examples that were measured
+    count: int  # number of examples
     scores: Scores
     tables: tuple[Tally, ...] = ()
-    notes: tuple[str, ...] = ()  # what was odd about the files
-    confusion: Tally | None = None  # what was taken for what: a row for each label that is right, for a picture
+    notes: tuple[str, ...] = ()  # warnings about the files
+    confusion: Tally | None = None  # confusion matrix, with a row for each correct label
 
     def to_dict(self) -> dict[str, Any]:
+        """Return values for JSON."""
         tables = (*self.tables, *([self.confusion] if self.confusion else []))
         listed = {table.title: [dict(zip(table.head, row, strict=True)) for row in table.rows] for table in tables}
         return {"count": self.count, "scores": self.scores.to_dict(), "tables": listed, "notes": list(self.notes)}

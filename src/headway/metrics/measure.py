@@ -1,4 +1,4 @@
-"""Scores of one system's outputs against the references."""
+"""Score the outputs of one system against references."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ def measure(
     resamples: int = 0,
     seed: int = SEED,
 ) -> Scores:
-    """Every measure of the outputs; with `resamples`, each has its 95 % interval."""
+    """Return the score of the outputs in each metric; with `resamples` > 0, also its 95 % interval."""
     if len(hypotheses) != len(references) or not hypotheses:
-        raise ValueError(f"{len(hypotheses)} outputs for {len(references)} references: give as many, at least one")
+        raise ValueError(
+            f"{len(hypotheses)} outputs for {len(references)} references: there must be as many, and at least one"
+        )
     samples = affordable(resamples, len(references)) if resamples > 0 else 1
     scores: dict[str, Score] = {}
     for one in measures:
@@ -37,7 +39,7 @@ def measure(
 
 
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-    """chrF of each sentence by itself: the measure that is still fair to a single short sentence."""
+    """Return the chrF of each sentence, the metric that is most meaningful for a single short sentence."""
     metric = CHRF()
     return [
         float(metric.sentence_score(said, [meant]).score) for said, meant in zip(hypotheses, references, strict=True)

@@ -1,4 +1,4 @@
-"""Measures of our own that sacreBLEU lacks, as members of its family: it resamples and signs them like its own."""
+"""Metrics that sacreBLEU lacks, as subclasses of its Metric, so that it resamples and signs them like its own."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ Counts = list[list[float]]
 
 
 class RatioSignature(Signature):
-    """Says the unit that was counted and that headway counted it."""
+    """A signature with the unit that was counted and the version of headway."""
 
     def __init__(self, args: dict[str, Any]) -> None:
-        super().__init__(args)
+        super().__init__(args)  # pyright: ignore[reportUnknownMemberType] (sacreBLEU has no types)
         self._abbr |= {"unit": "u", "case": "c"}
         case = "lc" if args["lowercase"] else "mixed"
-        self.info |= {"case": case, "unit": args["unit"], "version": f"headway-{installed('headway')}"}
+        facts = {"case": case, "unit": args["unit"], "version": f"headway-{installed('headway')}"}
+        self.info |= facts  # pyright: ignore[reportUnknownMemberType]
 
 
 class Ratio(Metric):
-    """A percentage: what was counted, over what could have been; sums over sentences, so that sets add up."""
+    """A percentage: the sum over sentences of what was counted over the sum of what could be counted."""
 
     _SIGNATURE_TYPE = RatioSignature
 
@@ -41,7 +42,7 @@ class Ratio(Metric):
 
     @abstractmethod
     def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
-        """Two numbers for each sentence: counted, countable."""
+        """Return two numbers for each sentence: what was counted, and what could be counted."""
 
     def _preprocess_segment(self, sent: str) -> str:
         return sent.strip().lower() if self.lowercase else sent.strip()
@@ -49,7 +50,7 @@ class Ratio(Metric):
     def _extract_corpus_statistics(
         self, hypotheses: Sequence[str], references: Sequence[Sequence[str]] | None
     ) -> Counts:
-        """All sentences at once, where sacreBLEU goes one by one."""
+        """Count all sentences at once, where sacreBLEU's own metrics count one by one."""
         if not references or len(references) != 1:
             raise ValueError(f"{self.title} needs exactly one reference for each sentence")
         return self.count(
@@ -73,7 +74,7 @@ class Ratio(Metric):
 
 
 class ExactMatch(Ratio):
-    """The share of sentences that are right in every character."""
+    """The percentage of sentences that equal their reference."""
 
     def __init__(self, lowercase: bool = False) -> None:
         super().__init__("exact", "sentence", lowercase)
@@ -83,7 +84,7 @@ class ExactMatch(Ratio):
 
 
 class ErrorRate(Ratio):
-    """Edits needed to turn the output into the reference, over the reference's length."""
+    """The edit distance between output and reference, over the length of the reference, in per cent."""
 
     def __init__(self, title: str, unit: str, split: Split, lowercase: bool = False) -> None:
         super().__init__(title, unit, lowercase)

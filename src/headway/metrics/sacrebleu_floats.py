@@ -1,4 +1,4 @@
-"""chrF and TER in plain floats: sacreBLEU's interval fails where a resample's 0.0 meets numpy's float32."""
+"""chrF and TER with Python floats: sacreBLEU's interval fails if a resample mixes 0.0 with NumPy's float32."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Stats = Sequence[int | float] | np.ndarray
 
 
 class PlainChrf(CHRF):
-    """chrF, the same numbers."""
+    """sacreBLEU's chrF, computed with Python floats."""
 
     def _compute_score_from_stats(self, stats: Stats) -> CHRFScore:
         return super()._compute_score_from_stats([float(count) for count in stats])  # pyright: ignore[reportArgumentType]
 
 
 class PlainTer(TER):
-    """TER, the same numbers."""
+    """sacreBLEU's TER, computed with Python floats."""
 
     def _compute_score_from_stats(self, stats: Stats) -> TERScore:
         return super()._compute_score_from_stats([float(count) for count in stats])

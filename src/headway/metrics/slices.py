@@ -1,4 +1,4 @@
-"""Parts of a test set that say more than the whole: short and long sentences, numbers, negation, rare words."""
+"""Slices of a test set: sentences by length, and those with numbers, negation or rare words."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dataclasses import dataclass
 
 from headway.metrics.catalogue import bleu_splitter, main_language
 
-EDGES = (5, 10, 15, 20, 30, 40, 60)
+EDGES = (5, 10, 15, 20, 30, 40, 60)  # the longest reference of each slice, in the tokens of BLEU
 
 Pick = Callable[[str], frozenset[str]]
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Some rows of the test set, and what they have in common."""
+    """The indices of some sentences of a test set, and a name for what they have in common."""
 
     name: str
     rows: tuple[int, ...]
 
 
 def by_length(references: Sequence[str], language: str = "") -> list[Slice]:
-    """Rows by the length of their reference, in the units that BLEU counts; empty ranges are left out."""
+    """Return sentences by the length of their reference in the tokens of BLEU, without empty slices."""
     split = bleu_splitter(language)
     lengths = [len(split(reference)) for reference in references]
     starts, ends = (0, *(edge + 1 for edge in EDGES)), (*EDGES, None)
-    slices = []
+    slices: list[Slice] = []
     for start, end in zip(starts, ends, strict=True):
         rows = tuple(r for r, n in enumerate(lengths) if n >= start and (end is None or n <= end))
         name = f"{start} or more" if end is None else f"{start} – {end}"
@@ -36,12 +36,12 @@ def by_length(references: Sequence[str], language: str = "") -> list[Slice]:
 
 
 def where(name: str, pick: Pick, references: Sequence[str]) -> Slice:
-    """The rows whose reference has something to pick."""
+    """Return the sentences in whose reference `pick` finds something."""
     return Slice(name, tuple(row for row, reference in enumerate(references) if pick(reference)))
 
 
 def kept(pick: Pick, hypotheses: Sequence[str], references: Sequence[str]) -> float | None:
-    """The percentage of what the references have that the outputs have too; None when they have nothing."""
+    """Return the percentage of the items in the references that are in the outputs; None if there are no items."""
     wanted = [pick(reference) for reference in references]
     total = sum(len(items) for items in wanted)
     found = sum(len(items & pick(said)) for items, said in zip(wanted, hypotheses, strict=True))
@@ -49,11 +49,11 @@ def kept(pick: Pick, hypotheses: Sequence[str], references: Sequence[str]) -> fl
 
 
 def numbers(text: str) -> frozenset[str]:
-    """Figures, without the separators that languages write differently: 1,000.5 and 1.000,5 are the same."""
+    """Return the numbers of a text without separators, which differ by language: 1,000.5 and 1.000,5 are equal."""
     return frozenset(re.sub(r"\D", "", found) for found in re.findall(r"\d+(?:[.,\u00a0\u202f]\d+)*", text))
 
 
-# Words that deny, as whole words where a language has spaces. A language that is not here has no such slice.
+# Words of negation, as whole words in languages with spaces. There is no slice for other languages.
 NEGATION = {
     "cs": r"\b(?:ne|není|nejsou|nejsem|nebyl\w*|nebude\w*|nemá\w*|nemůže\w*|nikdy|nikdo|nic|nikde|žádn\w*)\b",
     "da": r"\b(?:ikke|ingen|intet|aldrig)\b",
@@ -74,7 +74,7 @@ NEGATION = {
 
 
 def negation(language: str) -> Pick | None:
-    """Whether a sentence denies: which word does it is a matter of taste, so all count as one."""
+    """Return a function that finds negation in a language, whatever its word; None for an unknown language."""
     pattern = NEGATION.get(main_language(language))
     if pattern is None:
         return None
@@ -83,12 +83,12 @@ def negation(language: str) -> Pick | None:
 
 
 def count_words(texts: Sequence[str], language: str = "") -> Counter[str]:
-    """How often each word stands in the texts, without regard to case."""
+    """Return how often each word occurs in the texts, ignoring case."""
     split = bleu_splitter(language)
     return Counter(word for text in texts for word in split(text.lower()))
 
 
 def rare(counts: Counter[str], at_most: int, language: str = "") -> Pick:
-    """Words that `counts` has seen at most so often."""
+    """Return a function that finds the words that occur at most `at_most` times in `counts`."""
     split = bleu_splitter(language)
     return lambda text: frozenset(word for word in split(text.lower()) if word[0].isalpha() and counts[word] <= at_most)

@@ -1,4 +1,7 @@
-"""Spans that were found against spans that are there: precision, recall and F1, as the CoNLL shared tasks count."""
+"""Precision, recall and F1 of spans in tagging, counted as in the CoNLL shared tasks.
+
+Ours rather than seqeval's, which the tests compare with: it would bring scikit-learn for these formulas.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ Labels = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Found:
-    """How many spans there are, were found, and are right."""
+    """Numbers of spans: in the references, in the outputs, and in both."""
 
     there: int
     found: int
@@ -36,14 +39,14 @@ class Found:
 
 @dataclass(frozen=True)
 class SpanCounts:
-    """Of all spans, and of each kind."""
+    """Counts of all spans, and of the spans of each kind."""
 
     all: Found
-    kinds: dict[str, Found] = field(default_factory=dict)
+    kinds: dict[str, Found] = field(default_factory=dict[str, Found])
 
 
 def count_spans(outputs: Labels, references: Labels, read: Callable[[Sequence[str]], list[Span]]) -> SpanCounts:
-    """A span is right if its kind and both ends are."""
+    """Count spans. A span is correct if its kind and both ends are."""
     there: Counter[str] = Counter()
     found: Counter[str] = Counter()
     right: Counter[str] = Counter()
@@ -56,14 +59,14 @@ def count_spans(outputs: Labels, references: Labels, read: Callable[[Sequence[st
 
 
 def accuracy(outputs: Labels, references: Labels) -> float:
-    """The share of words with the right label."""
+    """Return the share of words with the correct label, 0 to 1."""
     pairs = [pair for said, meant in zip(outputs, references, strict=True) for pair in zip(said, meant, strict=True)]
     return sum(said == meant for said, meant in pairs) / max(1, len(pairs))
 
 
 def tag_scores(outputs: Labels, references: Labels, scheme: Scheme) -> Scores:
-    """In per cent. Labels that spell no spans have only an accuracy."""
-    by_word = {"accuracy": Score(100 * accuracy(outputs, references), signature="words with the right label")}
+    """Return all scores in per cent. Labels without a span scheme have only an accuracy."""
+    by_word = {"accuracy": Score(100 * accuracy(outputs, references), signature="words with the correct label")}
     if not scheme.letters:
         return Scores(by_word)
     lenient = count_spans(outputs, references, scheme.spans).all

@@ -1,1 +1,1 @@
-"""What evaluation, comparison and training found, as data, as tables for a terminal and as pages."""
+"""Reports of evaluations, comparisons and training runs: data, tables for a terminal, one-file pages and plots."""

@@ -1,4 +1,7 @@
-"""Small charts as inline SVG; the numbers also stand in a table or in each mark's title."""
+"""Small charts as inline SVG, whose numbers are also in a table or in the tooltip of each mark.
+
+Ours because plotting libraries embed megabytes of JavaScript in a page, and these bars need a few lines of SVG.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from collections.abc import Mapping, Sequence
 
 from headway.reports.html import PALETTE, Html, join, tag
 
-WIDTH, HEIGHT = 560, 240
-LEFT, RIGHT, TOP, BOTTOM = 54, 24, 14, 34
+WIDTH, HEIGHT = 560, 240  # units of the SVG view box
+LEFT, RIGHT, TOP, BOTTOM = 54, 24, 14, 34  # margins around the plot area
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers that cover a range: steps of 1, 2 or 5 times a power of ten."""
+    """Return axis ticks that cover a range, in steps of 1, 2 or 5 times a power of ten."""
     span = high - low
-    if span <= 1e-6 * max(abs(low), abs(high)):  # as good as flat: leave room around it
+    if span <= 1e-6 * max(abs(low), abs(high)):  # a flat curve: leave space around it
         span = abs(high) or 1.0
     power = 10.0 ** math.floor(math.log10(span / about))
     step = next(power * factor for factor in (1, 2, 5, 10) if span / (power * factor) <= about)
@@ -23,19 +26,19 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def short(value: float) -> str:
-    """A number as an axis or a tooltip shows it."""
+    """Format a number for an axis or a tooltip."""
     if value and (abs(value) >= 1e6 or abs(value) < 1e-3):
         return f"{value:.3g}"
     return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def colour(index: int) -> str:
-    """The index-th colour, through a variable so that it can change with light and dark."""
+    """Return the CSS of a series' colour: a variable, so that it differs between light and dark mode."""
     return f"var(--c{index % len(PALETTE)})"
 
 
 def key(names: Sequence[str]) -> Html:
-    """Which colour is which; nothing to tell when there is one."""
+    """Return the legend of a chart; empty if there is only one series."""
     entries = [
         tag(
             "li",
@@ -53,7 +56,7 @@ def key(names: Sequence[str]) -> Html:
 
 
 def bar_chart(title: str, labels: Sequence[str], series: Mapping[str, Sequence[float]], axis: str = "") -> Html:
-    """Groups of bars, one bar for each series in each group."""
+    """Return a bar chart with a group of bars for each label and a bar for each series in it."""
     values = [value for one in series.values() for value in one]
     marks = ticks(min(0.0, *values), max(*values, 0.0) or 1.0)
     bottom, top = marks[0], marks[-1]
@@ -82,7 +85,7 @@ def bar_chart(title: str, labels: Sequence[str], series: Mapping[str, Sequence[f
 
 
 def describe(labels: Sequence[str], series: Mapping[str, Sequence[float]]) -> str:
-    """The chart in words, for those who hear it."""
+    """Return the numbers of a chart as text, for screen readers."""
     return "; ".join(
         f"{name}: " + ", ".join(f"{label} {short(v)}" for label, v in zip(labels, values, strict=True))
         for name, values in series.items()
@@ -90,7 +93,7 @@ def describe(labels: Sequence[str], series: Mapping[str, Sequence[float]]) -> st
 
 
 def level(y: float, label: str) -> Html:
-    """A line across, with its value at the left."""
+    """Return a horizontal grid line with its label at the left."""
     line = tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=f"{y:.1f}", y2=f"{y:.1f}", class_="grid")
     return join(line, tag("text", label, x=LEFT - 6, y=f"{y + 4:.1f}", text_anchor="end"))
 
@@ -108,7 +111,7 @@ def _bar(left: float, width: float, base: float, end: float, index: int, title: 
 
 
 def histogram(values: Sequence[float], bins: int = 10, high: float = 100.0) -> tuple[list[str], list[float]]:
-    """How many values fall into each of `bins` equal ranges from 0 to `high`."""
+    """Return the labels of `bins` equal ranges from 0 to `high`, and how many values are in each."""
     counts = [0.0] * bins
     for value in values:
         counts[min(bins - 1, max(0, int(value / high * bins)))] += 1

@@ -1,4 +1,4 @@
-"""Everything a comparison of two systems found: is the difference real, where is it, in which sentences."""
+"""Comparison of two systems on one test set: significance, slices and single sentences."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from headway.metrics.slices import Pick, Slice, by_length, count_words, kept, ne
 from headway.reports.testset import Outputs, TestSet
 from headway.version import installed
 
-TIE = 0.5  # points of chrF: below this, nobody would see a winner
-RARE = 5  # a word seen so often in the training text, or less, is rare
+TIE = 0.5  # points of chrF; sentences that differ by less are ties
+RARE = 5  # a word is rare if it occurs at most so often in the training text
 
 
 @dataclass(frozen=True)
 class Duel:
-    """One sentence and what both systems made of it, counted from 1 as in the file."""
+    """One sentence with the outputs of both systems and their chrF; `line` counts from 1."""
 
     line: int
     source: str | None
@@ -34,31 +34,32 @@ class Duel:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the test set: the scores of both systems there, who won, and what each kept of the point at issue."""
+    """The scores of both systems on a slice of the test set."""
 
     name: str
     sentences: int
     first: dict[str, float]
     second: dict[str, float]
     tally: tuple[int, int, int]  # wins of the second, losses, ties
-    kept: tuple[float, float] | None = None  # percent of the numbers (rare words, ...) found again
+    kept: tuple[float, float] | None = None  # per cent of the slice's numbers or rare words that each output keeps
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems on one test set. Gains and wins are those of the second; duels stand biggest loss first."""
+    """Two systems on one test set. Gains and wins are those of the second; sentences are sorted by gain, ascending."""
 
     first: str
     second: str
     language: str
     scores: dict[str, Paired]
-    rare: str  # what was taken for a rare word
+    rare: str  # the definition of a rare word
     tally: tuple[int, int, int]
     lengths: tuple[Part, ...]
     phenomena: tuple[Part, ...]
     duels: tuple[Duel, ...]
 
     def to_dict(self) -> dict[str, Any]:
+        """Return values for JSON."""
         return {
             "headway": installed("headway"),
             "systems": [self.first, self.second],
@@ -84,7 +85,7 @@ def _part_dict(part: Part) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Rivals:
-    """Two systems, the test set, and the duels between them."""
+    """The outputs of two systems on a test set, and their sentences side by side."""
 
     first: Outputs
     second: Outputs
@@ -92,6 +93,7 @@ class Rivals:
     duels: tuple[Duel, ...]
 
     def part(self, piece: Slice, measures: Sequence[Measure], pick: Pick | None = None) -> Part:
+        """Return the scores of both systems on a slice; with `pick`, also how many of its items each keeps."""
         meant = [self.test.references[row] for row in piece.rows]
         one, two = ([side.texts[row] for row in piece.rows] for side in (self.first, self.second))
         first, second = (measure(said, meant, measures, self.test.language).values_by_name() for said in (one, two))
@@ -110,7 +112,7 @@ def compare(
     seed: int,
     training: Sequence[str] | None = None,
 ) -> Comparison:
-    """Compare two systems; `training` is target text that tells which words are rare."""
+    """Return the comparison of two systems. `training` is target text whose word counts define rare words."""
     scores = paired_bootstrap(first.texts, second.texts, test.references, measures, test.language, resamples, seed)
     rivals = Rivals(first, second, test, _duels(first, second, test))
     quick = [one for one in measures if not one.costly]
@@ -147,14 +149,14 @@ def _duels(first: Outputs, second: Outputs, test: TestSet) -> tuple[Duel, ...]:
 
 
 def count_wins(duels: Sequence[Duel]) -> tuple[int, int, int]:
-    """How often the second won, lost, and was as good."""
+    """Return in how many sentences the second system is better, worse, and equal within TIE."""
     wins = sum(duel.gain >= TIE for duel in duels)
     losses = sum(duel.gain <= -TIE for duel in duels)
     return wins, losses, len(duels) - wins - losses
 
 
 def phenomena(test: TestSet, training: Sequence[str] | None) -> dict[str, Pick]:
-    """What to look for in the references: numbers, denial, rare words."""
+    """Return the functions that find numbers, negation and rare words in a text, by name."""
     counts = count_words(test.references if training is None else training, test.language)
     picks: dict[str, Pick] = {"numbers": numbers}
     deny = negation(test.language)
@@ -165,4 +167,4 @@ def phenomena(test: TestSet, training: Sequence[str] | None) -> dict[str, Pick]:
 
 
 def say_rare(trained: bool) -> str:
-    return f"seen at most {RARE} times in the training text" if trained else "standing once in the references"
+    return f"occurring at most {RARE} times in the training text" if trained else "occurring once in the references"

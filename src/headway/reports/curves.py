@@ -1,4 +1,7 @@
-"""Training curves as a page: inline SVG, values where you point or step with the arrow keys, no network."""
+"""Training curves as an HTML page without network access: inline SVG, with values at the pointer or arrow keys.
+
+Ours because plotting libraries embed megabytes of JavaScript in a page.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ AXES = {"steps": "step", "minutes": "minutes of training"}
 
 
 def curves_page(histories: Sequence[History]) -> str:
-    """All runs together, against steps and against minutes."""
+    """Return a page with the curves of all runs, over steps and over minutes."""
     drawn = panels(histories)
     ends = {axis: _end(drawn, axis) for axis in AXES}
     names = ", ".join(history.name for history in histories)
@@ -38,7 +41,7 @@ def curves_page(histories: Sequence[History]) -> str:
 
 
 def _switch() -> Html:
-    """Steps or minutes: two radio buttons that style sheets alone obey."""
+    """Return radio buttons for steps or minutes, which work by CSS alone."""
     buttons = [
         tag("label", tag("input", type="radio", name="axis", value=axis, checked=axis == "steps"), f" by {axis} ")
         for axis in AXES
@@ -47,7 +50,7 @@ def _switch() -> Html:
 
 
 def line_chart(panel: Panel, axis: str, end: float) -> Html:
-    """All lines of a panel, from 0 to `end` of its axis."""
+    """Return the chart of a panel, with an x axis from 0 to `end`."""
     marks = ticks(panel.low, panel.high)
     bottom, top = marks[0], marks[-1]
 
@@ -74,7 +77,7 @@ def _points(line: Line, axis: str) -> tuple[list[float], list[float]]:
 
 
 def _end(drawn: Sequence[Panel], axis: str) -> float:
-    """How far the longest run went, so that all charts line up."""
+    """Return the end of the longest run, so that all charts have the same x axis."""
     return max(value for panel in drawn for line in panel.lines for value in _points(line, axis)[0]) or 1.0
 
 
@@ -109,7 +112,7 @@ def _say(line: Line) -> str:
 
 
 def _numbers(panel: Panel, axis: str, end: float) -> dict[str, Any]:
-    """What the script needs to find the values under the pointer."""
+    """Return the data with which the script shows the values at the pointer."""
     marks = ticks(panel.low, panel.high)
     lines = [
         {"name": line.name, "colour": colour(line.colour), "x": _rounded(xs), "y": _rounded(ys)}
@@ -124,13 +127,13 @@ def _rounded(values: list[float]) -> list[float]:
 
 
 def summary(histories: Sequence[History]) -> Html:
-    """One row for each run and quantity."""
+    """Return a table with a row for each run and quantity."""
     rows = []
     for history in histories:
         for side, curves in (("train", history.train), ("dev", history.dev)):
             rows += [(history.name, f"{side} {key}", *_last_and_best(key, curve)) for key, curve in curves.items()]
     head = ["run", "quantity", "last", "best", "at step", "steps", "minutes"]
-    return table(head, rows, "Every quantity that was written down", ["run", "quantity"])
+    return table(head, rows, "All logged quantities", ["run", "quantity"])
 
 
 LOWER_IS_BETTER = ("loss", "nll", "ter", "wer", "cer", "per", "perplexity")

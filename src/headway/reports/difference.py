@@ -1,4 +1,4 @@
-"""Which words of one text are not in another."""
+"""Word diff of two texts: which words of one are not in the other."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 from difflib import SequenceMatcher
 from itertools import groupby
 
-# A word, a run of spaces, or one sign; scripts without spaces are compared character by character.
+# A word, a run of spaces, or one punctuation mark; scripts without spaces are compared character by character.
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 WORD = re.compile(rf"\s+|[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")
 
 
 def words(text: str) -> list[str]:
-    """The text in pieces that join up to it again."""
+    """Return the words, spaces and punctuation marks of a text; joined they are the text."""
     return WORD.findall(text)
 
 
 def common(text: str, other: str) -> list[tuple[str, bool]]:
-    """Each word of `text`, and whether `other` has it in the same order."""
+    """Return each word of `text`, and whether it is in the longest common subsequence with `other`."""
     mine = [word for word in words(text) if not word.isspace()]
     theirs = [word for word in words(other) if not word.isspace()]
     same = [False] * len(mine)
@@ -27,7 +27,7 @@ def common(text: str, other: str) -> list[tuple[str, bool]]:
 
 
 def spaced(text: str, marks: list[str]) -> list[tuple[str, str]]:
-    """The text with the marks of its words; a space between two words of one mark belongs to them."""
+    """Return the text as (part, mark) pairs; a space between two words with equal marks has their mark."""
     pieces: list[tuple[str, str]] = []
     queue, gap = iter(marks), ""
     for word in words(text):
@@ -50,12 +50,12 @@ def _merge(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def marked(text: str, other: str) -> list[tuple[str, str]]:
-    """Pieces of `text`: "" where `other` agrees, "other" where it does not."""
+    """Return `text` as (part, mark) pairs: "" where `other` has the same words, else "other"."""
     return spaced(text, ["" if same else "other" for _, same in common(text, other)])
 
 
 def judged(text: str, rival: str, reference: str) -> list[tuple[str, str]]:
-    """Pieces of `text`: "" where the rival says the same, else "right" or "wrong" by the reference."""
+    """Return `text` as (part, mark) pairs: "" where `rival` agrees, else "right" or "wrong" by the reference."""
     against_rival, against_reference = common(text, rival), common(text, reference)
     marks = [
         "" if same else "right" if right else "wrong"

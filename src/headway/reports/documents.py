@@ -1,4 +1,4 @@
-"""Evaluation and comparison as pages that need nothing but a browser."""
+"""HTML pages of evaluations and comparisons, each a single file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from headway.reports.html import FIND, Html, find_box, join, page, table, tag
 from headway.reports.tables import say_tally, verdict
 from headway.reports.testset import mean
 
-# Colour is never alone: what differs is underlined, straight where it is right and wavy where it is wrong.
+# Colour is never the only sign: correct words have a straight underline, wrong ones a wavy one.
 ELEMENTS = {"right": "ins", "wrong": "del", "other": "del"}
 
 
 def coloured(pieces: Sequence[tuple[str, str]]) -> Html:
+    """Return (part, mark) pairs as HTML with the marked parts highlighted."""
     return join(*(tag(ELEMENTS[mark], text) if mark else text for text, mark in pieces)) or tag("em", "(empty)")
 
 
@@ -25,6 +26,7 @@ def coloured(pieces: Sequence[tuple[str, str]]) -> Html:
 
 
 def evaluation_page(evaluation: Evaluation) -> str:
+    """Return the HTML page of one system's evaluation."""
     count = len(evaluation.sentences)
     return page(
         f"Evaluation of {evaluation.system}",
@@ -32,11 +34,11 @@ def evaluation_page(evaluation: Evaluation) -> str:
         tag("h2", "Scores"),
         scores_table(evaluation.scores),
         signatures(evaluation.scores),
-        tag("h2", "Where it is good and where not"),
+        tag("h2", "Scores by length and confidence"),
         tag("div", *_evaluation_charts(evaluation), class_="charts"),
         _lengths_table(evaluation),
-        tag("h2", "What looks wrong"),
-        table(["fault", "sentences"], list(evaluation.oddities.items()), "Faults that a mean hides", ["fault"]),
+        tag("h2", "Suspicious outputs"),
+        table(["fault", "sentences"], list(evaluation.oddities.items()), "Faults that an average hides", ["fault"]),
         tag("h2", "All sentences, worst first"),
         tag("p", "Marked in the output: words that the reference does not have there. ",
             "Marked in the reference: words that the output lacks.", class_="soft"),
@@ -53,6 +55,7 @@ def _summary(count: int, language: str, seconds: float | None) -> str:
 
 
 def scores_table(scores: Scores) -> Html:
+    """Return a table with the value, interval and direction of each metric."""
     rows = [
         (name, f"{s.value:.2f}", s.interval, "higher" if s.higher_is_better else "lower") for name, s in scores.items()
     ]
@@ -61,7 +64,7 @@ def scores_table(scores: Scores) -> Html:
 
 
 def signatures(scores: Mapping[str, Score]) -> Html:
-    """How each score was counted, to be copied into a paper."""
+    """Return the signature of each score, which says how it was computed, to be copied into a paper."""
     return tag("p", *(tag("code", f"{name}|{one.signature}", tag("br")) for name, one in scores.items()), class_="soft")
 
 
@@ -72,9 +75,11 @@ def _evaluation_charts(evaluation: Evaluation) -> list[Html]:
     charts = []
     if series:
         names = [bucket.name for bucket in buckets]
-        charts.append(bar_chart("Scores by length of the reference", names, series, "length in words and signs"))
+        charts.append(
+            bar_chart("Scores by length of the reference", names, series, "length in words and punctuation marks")
+        )
     labels, counts = histogram([sentence.chrf for sentence in evaluation.sentences])
-    charts.append(bar_chart("How good single sentences are", labels, {"sentences": counts}, "chrF of the sentence"))
+    charts.append(bar_chart("chrF of single sentences", labels, {"sentences": counts}, "chrF of the sentence"))
     sure = [one for one in evaluation.sentences if one.confidence is not None]
     if sure:
         charts.append(_confidence_chart(sure))
@@ -82,14 +87,14 @@ def _evaluation_charts(evaluation: Evaluation) -> list[Html]:
 
 
 def _confidence_chart(sentences: Sequence[Sentence]) -> Html:
-    """Fifths of the sentences from least to most sure: if the bars rise, confidence can be used as a warning."""
+    """Return a chart of mean chrF by confidence, in fifths: if the bars rise, low confidence indicates errors."""
     ordered = sorted(sentences, key=lambda sentence: sentence.confidence or 0.0)
     cuts = [round(len(ordered) * i / 5) for i in range(6)]
     parts = [ordered[a:b] for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
     labels = [f"{part[0].confidence:.2f}–{part[-1].confidence:.2f}" for part in parts]
     values = [mean([one.chrf for one in part]) or 0.0 for part in parts]
     return bar_chart(
-        "Does it know when it is wrong?",
+        "Quality by confidence",
         labels,
         {"mean chrF": values},
         "mean chrF by confidence, in fifths of the sentences",
@@ -124,17 +129,18 @@ def _texts(texts: Mapping[str, str | None]) -> Html:
 
 
 def comparison_page(comparison: Comparison) -> str:
+    """Return the HTML page of a comparison of two systems."""
     return page(
         f"{comparison.first} against {comparison.second}",
         tag("p", _summary(len(comparison.duels), comparison.language, None), class_="soft"),
         tag("p", f"A is {comparison.first}. B is {comparison.second}. Gains are B's."),
-        tag("h2", "Is the difference real?"),
+        tag("h2", "Scores and significance"),
         pairs_table(comparison.scores),
         signatures({name: pair.first for name, pair in comparison.scores.items()}),
         tag("p", tag("strong", verdict(comparison.scores))),
         tag("p", f"Sentence by sentence, {say_tally(comparison.tally)} "
-            f"(as good: less than {TIE} points of chrF apart)."),
-        tag("h2", "Where is it?"),
+            f"(equal: less than {TIE} points of chrF apart)."),
+        tag("h2", "Differences by length and phenomenon"),
         tag("div", *_comparison_charts(comparison), class_="charts"),
         _parts_table(comparison.lengths, "By length of the reference"),
         _phenomena_table(comparison),
@@ -148,6 +154,7 @@ def comparison_page(comparison: Comparison) -> str:
 
 
 def pairs_table(scores: Mapping[str, Paired]) -> Html:
+    """Return a table with both systems' scores and the p-value of their difference."""
     rows = [
         (
             name,
@@ -161,7 +168,7 @@ def pairs_table(scores: Mapping[str, Paired]) -> Html:
         for name, pair in scores.items()
     ]
     head = ["measure", "A", "A's 95 % interval", "B", "B's 95 % interval", "B gains", "p"]
-    return table(head, rows, "Paired bootstrap: p is how often chance alone does this", ["measure"])
+    return table(head, rows, "Paired bootstrap test: p is the probability of such a difference by chance", ["measure"])
 
 
 def _comparison_charts(comparison: Comparison) -> list[Html]:
@@ -171,18 +178,18 @@ def _comparison_charts(comparison: Comparison) -> list[Html]:
     if shown:
         series = {"A": [p.first[shown] for p in parts], "B": [p.second[shown] for p in parts]}
         title = f"{shown} by length of the reference"
-        charts.append(bar_chart(title, [p.name for p in parts], series, "length in words and signs"))
+        charts.append(bar_chart(title, [p.name for p in parts], series, "length in words and punctuation marks"))
     edges = [(-101.0, -20.0), (-20.0, -10.0), (-10.0, -TIE), (-TIE, TIE), (TIE, 10.0), (10.0, 20.0), (20.0, 101.0)]
-    labels = ["< −20", "−20 to −10", "−10 to 0", "as good", "0 to 10", "10 to 20", "> 20"]
+    labels = ["< −20", "−20 to −10", "−10 to 0", "equal", "0 to 10", "10 to 20", "> 20"]
     gains = [duel.gain for duel in comparison.duels]
     counts = [float(sum(low < gain <= high for gain in gains)) for low, high in edges]
-    charts.append(bar_chart("What B gains in single sentences", labels, {"sentences": counts}, "points of chrF"))
+    charts.append(bar_chart("Gain of B in single sentences", labels, {"sentences": counts}, "points of chrF"))
     return charts
 
 
 def _parts_table(parts: Sequence[Part], caption: str) -> Html:
     names, kept = list(parts[0].first), any(part.kept for part in parts)
-    head = ["part", "sentences", "better", "worse", "as good", *(f"{name}, A → B" for name in names)]
+    head = ["part", "sentences", "better", "worse", "equal", *(f"{name}, A → B" for name in names)]
     rows = [
         (
             part.name,

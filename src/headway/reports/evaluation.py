@@ -1,4 +1,4 @@
-"""Everything one evaluation found: scores, scores by length, what looks wrong, and every sentence."""
+"""Evaluation of one system on a test set: scores, scores by length, suspicious outputs, and all sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.version import installed
 
 @dataclass(frozen=True)
 class Bucket:
-    """The scores of sentences of like length."""
+    """The scores of the sentences in a range of lengths."""
 
     name: str
     sentences: int
@@ -23,7 +23,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence, counted from 1 as in the file."""
+    """One sentence with its output; `line` counts from 1."""
 
     line: int
     source: str | None
@@ -35,7 +35,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One system on one test set; sentences stand worst first."""
+    """The evaluation of one system on one test set; sentences are sorted by chrF, worst first."""
 
     system: str
     language: str
@@ -46,6 +46,7 @@ class Evaluation:
     seconds: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
+        """Return values for JSON."""
         return {
             "headway": installed("headway"),
             "system": self.system,
@@ -60,7 +61,7 @@ class Evaluation:
 
 
 def evaluate(outputs: Outputs, test: TestSet, measures: Sequence[Measure], resamples: int, seed: int) -> Evaluation:
-    """Score a system's outputs and look at them from all sides."""
+    """Return the evaluation of a system's outputs."""
     scores = measure(outputs.texts, test.references, measures, test.language, resamples, seed)
     return Evaluation(
         system=outputs.name,
@@ -100,11 +101,11 @@ def _worst_first(outputs: Outputs, test: TestSet) -> tuple[Sentence, ...]:
 
 
 def find_oddities(texts: Sequence[str], test: TestSet) -> dict[str, int]:
-    """Faults that a mean hides, and how many sentences have each."""
+    """Return how many sentences have each of some faults that an average hides."""
     pairs = list(zip(texts, test.references, strict=True))
     found = {
         "empty output": sum(not said.strip() and bool(meant.strip()) for said, meant in pairs),
-        "the same words again and again": sum(loops(said) and not loops(meant) for said, meant in pairs),
+        "repeated words": sum(loops(said) and not loops(meant) for said, meant in pairs),
         "less than half the reference's length": sum(_much_shorter(said, meant) for said, meant in pairs),
         "more than twice the reference's length": sum(_much_shorter(meant, said) for said, meant in pairs),
     }
@@ -115,12 +116,12 @@ def find_oddities(texts: Sequence[str], test: TestSet) -> dict[str, int]:
 
 
 def _much_shorter(text: str, other: str) -> bool:
-    """Less than half as long, and not just because both are short."""
+    """Return whether a text is less than half as long as another, and more than 10 characters shorter."""
     return bool(text.strip()) and 2 * len(text) < len(other) and len(other) - len(text) > 10
 
 
 def loops(text: str) -> bool:
-    """Whether some words stand four times in a row: the mark of a decoder that runs in circles."""
+    """Return whether 1 to 3 words occur four times in a row, as in outputs of a decoder that loops."""
     words = text.split()
     return any(
         words[start : start + size] * 3 == words[start + size : start + 4 * size]

@@ -1,4 +1,4 @@
-"""What a training run wrote down as it went: metrics.jsonl, read back as curves."""
+"""Read the metrics.jsonl of a training run as curves."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ NOT_SCORES = ("step", "time", "epoch")
 
 @dataclass
 class Curve:
-    """Values of one quantity, each with its step and with the minutes of training until then."""
+    """Values of one quantity, each with its step and the minutes of training until then."""
 
     steps: list[float] = field(default_factory=list)
     minutes: list[float] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
 
     def add(self, step: float, minutes: float, value: float) -> None:
-        """A run that was killed repeats some steps when it goes on: what was said last holds."""
+        """Append a point; later points are dropped first, as a resumed run repeats steps since its last checkpoint."""
         while self.steps and self.steps[-1] >= step:
             for column in (self.steps, self.minutes, self.values):
                 column.pop()
@@ -34,7 +34,7 @@ class Curve:
         self.values.append(value)
 
     def thinned(self, most: int) -> Curve:
-        """At most so many points, each the mean of its neighbours."""
+        """Return a curve of at most `most` points, each the mean of its neighbours."""
         size = math.ceil(len(self.values) / most)
         if size <= 1:
             return self
@@ -52,7 +52,7 @@ def _mean(values: list[float]) -> float:
 
 @dataclass(frozen=True)
 class History:
-    """A run by its curves: of training steps, and of validations on held-out sentences."""
+    """The curves of a run, by quantity: of training steps, and of validations."""
 
     name: str
     train: dict[str, Curve]
@@ -60,7 +60,7 @@ class History:
 
 
 def read_history(run: Path) -> History:
-    """The curves of a run folder, or of a metrics.jsonl given by itself."""
+    """Return the curves of a run folder or of a metrics.jsonl."""
     path = run if run.is_file() else run / FILE
     history = History(path.parent.resolve().name, {}, {})
     for event, step, minutes in _timed(_events(path)):
@@ -69,12 +69,12 @@ def read_history(run: Path) -> History:
         elif event["event"] == "validate":
             _note(history.dev, event, [key for key in event if key not in NOT_SCORES], step, minutes)
     if not history.train and not history.dev:
-        raise UsageError(f"{path}: no training step is written down in it yet; train first, then plot")
+        raise UsageError(f"{path}: it has no training steps yet; train first, then plot")
     return history
 
 
 def _events(path: Path) -> Iterator[dict[str, Any]]:
-    """Whole lines only: the last one may be half written, and so may one before a crash."""
+    """Yield the events of a file, skipping lines that a crash left incomplete."""
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -91,7 +91,7 @@ def _events(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _timed(events: Iterator[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], float, float]]:
-    """Minutes of work: as the run counted them, else by the clock, without the pause before a new plan."""
+    """Yield each event with its step and minutes of training: those of the log, else by the clock without pauses."""
     minutes, before, counted = 0.0, None, False
     for event in events:
         now = float(event["time"])

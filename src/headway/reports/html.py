@@ -1,4 +1,7 @@
-"""Web pages in one file: no network, light and dark, every text escaped unless it is HTML of our own."""
+"""Single-file HTML pages: no network access, light and dark mode, and all text escaped unless it is Html.
+
+Ours rather than a template engine: a few functions, and escaping that cannot be forgotten.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,17 @@ from typing import Any
 
 
 class Html(str):
-    """Text that is HTML already and must not be escaped again."""
+    """A string of HTML, which is not escaped again."""
 
 
 VOID = ("br", "hr", "input", "meta")
 
-# Okabe and Ito's colours, told apart by colour-blind readers too; yellow is left out, too pale on white.
+# The palette of Okabe and Ito, safe for colour-blind readers, without yellow, which is too pale on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
 def join(*children: object) -> Html:
-    """Children one after another; what is not Html is text and gets escaped; None is nothing."""
+    """Return the children concatenated; what is not Html is escaped, and None is skipped."""
     return Html(
         "".join(
             child if isinstance(child, Html) else html.escape(str(child)) for child in children if child is not None
@@ -28,7 +31,7 @@ def join(*children: object) -> Html:
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Html:
-    """An element. `class_="x"` and `aria_label="y"` become class and aria-label; None leaves one out."""
+    """Return an element. `class_="x"` and `aria_label="y"` become class and aria-label; None omits an attribute."""
     words = [name]
     for key, value in attributes.items():
         if value is not None and value is not False:
@@ -39,7 +42,7 @@ def tag(name: str, /, *children: object, **attributes: object) -> Html:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str, words: Sequence[str] = ()) -> Html:
-    """A table whose first column names the row; columns in `words` are text, the others are numbers."""
+    """Return a table whose first column is the row header; columns in `words` are text, the others numbers."""
     kinds = [None if title in words else "number" for title in head]
     titles = [tag("th", title, scope="col", class_=kind) for title, kind in zip(head, kinds, strict=True)]
     body = [
@@ -55,14 +58,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str, w
 
 
 def data(name: str, value: Any) -> Html:
-    """Values for a script, as JSON that cannot end the element it stands in."""
+    """Return a script element with JSON data, escaped so that it cannot end the element."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     safe = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     return tag("script", Html(safe), type="application/json", id=name)
 
 
 def page(title: str, *body: object, script: str = "") -> str:
-    """A whole document. The policy in its head forbids every request, so that it works and stays private offline."""
+    """Return a whole document. Its content security policy forbids all requests, so that it stays private."""
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
     head = tag(
         "head",
@@ -140,7 +143,7 @@ find?.addEventListener("input", () => {
 
 
 def find_box() -> Html:
-    """A box that keeps only the sentences with what is typed; needs the script `FIND`."""
+    """Return a search box that filters the sentences of a page; the page needs the script `FIND`."""
     box = tag(
         "input", type="search", class_="find", placeholder="Find in the sentences", aria_label="Find in the sentences"
     )

@@ -1,4 +1,4 @@
-"""What to draw of training runs, before anyone decides how."""
+"""Panels of training curves: which quantities are drawn together, independent of the output format."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from headway.reports.history import Curve, History
 
-MOST = 400  # points of a line: more than a screen can show apart
+MOST = 400  # most points of a line; a screen cannot resolve more
 TITLES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "lr": "learning rate", "tokens_per_second": "tokens/s"}
 
-LOSS = "nll"  # without label smoothing, as on the dev set; a run that has only the smoothed one shows that
+LOSS = "nll"  # the loss without label smoothing, as on the dev set; "loss" is drawn if it is missing
 RATE, SPEED = "learning rate", "training speed (tokens/s)"
-FROM_ZERO = (RATE, SPEED)  # noise must not look like news
+FROM_ZERO = (RATE, SPEED)  # their axes begin at zero, so that noise is not magnified
 
 
 @dataclass(frozen=True)
 class Line:
-    """One curve, with the numbers of its colour and of its dash pattern; sparse ones show their points."""
+    """One curve with the indices of its colour and dash pattern; `dotted` curves mark their points."""
 
     name: str
     curve: Curve
@@ -28,7 +28,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves that share an axis, and the heights it should show."""
+    """Curves that share a y axis, and the range of this axis."""
 
     title: str
     lines: tuple[Line, ...]
@@ -37,7 +37,7 @@ class Panel:
 
 
 def panels(histories: Sequence[History]) -> list[Panel]:
-    """Loss, scores, learning rate and speed of one or several runs; what nobody wrote down is left out."""
+    """Return panels of loss, scores, learning rate and speed of one or several runs, without empty ones."""
     scores = list(dict.fromkeys(key for one in histories for key in one.dev if key != "loss"))
     wanted = {
         "loss per token (nats)": [("train", LOSS), ("dev", "loss")],
@@ -50,7 +50,7 @@ def panels(histories: Sequence[History]) -> list[Panel]:
 
 
 def _heights(lines: Sequence[Line], title: str) -> tuple[float, float]:
-    """From zero, unless that would flatten a loss or score that moves little."""
+    """Return the range of the y axis: from zero, unless a loss or score varies little."""
     values = [value for line in lines for value in line.curve.values]
     low, high = min(values), max(values)
     flat = low > 0.6 * high and title not in FROM_ZERO
@@ -58,7 +58,7 @@ def _heights(lines: Sequence[Line], title: str) -> tuple[float, float]:
 
 
 def _lines(histories: Sequence[History], series: list[tuple[str, str]]) -> list[Line]:
-    """With one run, colours tell the series apart; with several, colours are runs and dashes are series."""
+    """Return the lines of a panel. With one run, colours are series; else colours are runs and dashes are series."""
     lines = []
     for r, history in enumerate(histories):
         for s, (side, key) in enumerate(series):

@@ -1,4 +1,4 @@
-"""Pictures as PNG files, through matplotlib: training curves and attention."""
+"""Plots of training curves and attention as PNG files, by matplotlib."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
 
 DPI = 120
 DASHES = ("-", "--", ":", "-.")
-# matplotlib's own fonts know no Chinese, Japanese or Korean: take the first of these that the machine has.
+# matplotlib's own fonts have no Chinese, Japanese or Korean characters; these are tried in this order.
 FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "WenQuanYi Zen Hei", "PingFang SC")
 FONTS += ("Hiragino Sans", "Microsoft YaHei", "SimHei", "Droid Sans Fallback", "Arial Unicode MS")
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure that belongs to nobody's session: no window, no global state."""
+    """Return a matplotlib figure without a window or global state; `width` and `height` are in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise UsageError("pictures need matplotlib: pip install 'headway-mt[plot]'") from None
+        raise UsageError("pictures need matplotlib; run pip install 'headway-mt[plot]'") from None
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write the file whole or not at all; a sign that no font has becomes a box, without a fuss."""
+    """Write a PNG file atomically. Characters that no font has are drawn as boxes, without warnings."""
     from matplotlib import font_manager, rc_context
     from matplotlib.text import Text
 
     here = {font.name for font in font_manager.fontManager.ttflist}
     fonts = ["DejaVu Sans", *(name for name in FONTS if name in here)]
     for text in figure.findobj(Text):
-        text.set(fontfamily=fonts, parse_math=False, usetex=False)  # dollar signs are dollars, not formulas
+        text.set(fontfamily=fonts, parse_math=False, usetex=False)  # dollar signs do not begin formulas
     buffer = io.BytesIO()
     with _quiet(), rc_context({"text.usetex": False}):  # a matplotlibrc in the current folder must not run LaTeX
         figure.savefig(buffer, format="png", facecolor="white")
@@ -57,7 +57,7 @@ def save(figure: Figure, path: Path) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Fonts that lack a sign or a weight are no news for the user."""
+    """Suppress matplotlib's warnings about missing characters and font weights."""
     logger = logging.getLogger("matplotlib.font_manager")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -73,7 +73,7 @@ def _quiet() -> Iterator[None]:
 
 
 def curves_picture(histories: Sequence[History], path: Path) -> None:
-    """Loss, scores, learning rate and speed of one or several runs, against steps and against minutes."""
+    """Plot loss, scores, learning rate and speed of one or several runs over steps and over minutes."""
     drawn = panels(histories)
     figure = new_figure(11.5, 2.9 * len(drawn) + 0.5)
     axes = figure.subplots(len(drawn), 2, squeeze=False, sharey="row", sharex="col")
@@ -125,7 +125,7 @@ Weights = Float[np.ndarray, "q k"]
 def attention_picture(
     weights: Weights, rows: Sequence[str], columns: Sequence[str], path: Path, title: str = ""
 ) -> None:
-    """Who looks at whom: a square for each pair, rows are the pieces that look, columns what they look at."""
+    """Plot attention weights as a heat map: rows are query tokens, columns are key tokens."""
     figure = new_figure(1.6 + 0.36 * len(columns), 1.4 + 0.32 * len(rows))
     axes = figure.subplots()
     image = draw_attention(axes, weights, rows, columns)
@@ -145,7 +145,7 @@ def attention_grid(
     title: str = "",
     across: int = 4,
 ) -> None:
-    """All heads of a layer, on one scale; pieces are written at the edges only."""
+    """Plot the heat maps of all heads of a layer on one scale, with token labels at the outer edges only."""
     across = min(across, len(heads))
     down = -(-len(heads) // across)
     width, height = max(2.0, 0.22 * len(columns)), max(1.6, 0.2 * len(rows))
@@ -167,6 +167,7 @@ def attention_grid(
 
 
 def draw_attention(axes: Axes, weights: Weights, rows: Sequence[str], columns: Sequence[str], size: int = 9) -> Any:
+    """Draw a heat map of attention weights and return matplotlib's image; `size` is that of the font in points."""
     if weights.shape != (len(rows), len(columns)):
         raise ValueError(f"weights are {weights.shape}, but there are {len(rows)} rows and {len(columns)} columns")
     image = axes.imshow(weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")

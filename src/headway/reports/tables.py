@@ -1,4 +1,4 @@
-"""Reports for a terminal. Texts of a test set are shown, never obeyed: no markup, no control characters."""
+"""Reports for a terminal. Texts of a test set are printed without markup and control characters."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ STYLES = {"": "", "other": "yellow", "right": "green", "wrong": "red"}
 
 
 def print_evaluation(evaluation: Evaluation, console: Console, worst: int) -> None:
+    """Print an evaluation and its `worst` worst sentences."""
     _title(console, evaluation.system, len(evaluation.sentences), evaluation.language)
     print_scores(evaluation.scores, console)
     names = list(evaluation.scores)
@@ -38,7 +39,7 @@ def print_evaluation(evaluation: Evaluation, console: Console, worst: int) -> No
 
 
 def print_scores(scores: Scores, console: Console) -> None:
-    """The table, and below it each signature on a line of its own, so that it can be copied."""
+    """Print a table of scores, and below it each signature on a line of its own, so that it can be copied."""
     sure = any(score.interval for score in scores.values())
     table = _table("measure", "value", *(["95 % interval"] if sure else []))
     for name, score in scores.items():
@@ -48,6 +49,7 @@ def print_scores(scores: Scores, console: Console) -> None:
 
 
 def print_comparison(comparison: Comparison, console: Console, worst: int) -> None:
+    """Print a comparison and `worst` sentences, half of them where B loses most and half where it wins most."""
     _title(console, f"A {comparison.first}  →  B {comparison.second}", len(comparison.duels), comparison.language)
     table = _table("measure", "A", "95 % interval", "B", "95 % interval", "B gains", "p")
     for name, pair in comparison.scores.items():
@@ -60,24 +62,25 @@ def print_comparison(comparison: Comparison, console: Console, worst: int) -> No
     console.print(Text(f"sentences: {say_tally(comparison.tally)}"))
     _print_parts("length", comparison.lengths, console)
     _print_parts("with", comparison.phenomena, console)
-    console.print(Text(f"kept: found again in the output; rare: {comparison.rare}", style="dim"))
+    console.print(Text(f"kept: share of these items that the output has; rare: {comparison.rare}", style="dim"))
     half = (worst + 1) // 2
     _print_duels("B loses most", comparison.duels[:half], console, lost=True)
     _print_duels("B wins most", comparison.duels[::-1][: worst - half], console, lost=False)
 
 
 def verdict(scores: Mapping[str, Paired], level: float = 0.05) -> str:
-    """What the p-values say, in words."""
+    """Return a sentence about which differences are significant at `level`."""
     sure = [f"{name} {pair.gain:+.2f}" for name, pair in scores.items() if pair.p < level]
     unsure = [name for name, pair in scores.items() if pair.p >= level]
-    parts = [f"B differs by more than chance (p < {level}) in {', '.join(sure)}" if sure else ""]
-    parts.append(f"the difference in {', '.join(unsure)} could be chance" if unsure else "")
+    parts = [f"B differs significantly (p < {level}) in {', '.join(sure)}" if sure else ""]
+    parts.append(f"the difference in {', '.join(unsure)} is not significant" if unsure else "")
     return "; ".join(part for part in parts if part) + "."
 
 
 def say_tally(tally: tuple[int, int, int]) -> str:
+    """Return wins, losses and ties of system B as text."""
     wins, losses, ties = tally
-    return f"B is better in {wins:,}, worse in {losses:,}, as good in {ties:,}"
+    return f"B is better in {wins:,}, worse in {losses:,}, equal in {ties:,}"
 
 
 def _title(console: Console, name: str, count: int, language: str) -> None:
@@ -99,7 +102,7 @@ def _print_signatures(signatures: Mapping[str, str], console: Console) -> None:
 
 
 def _print_parts(title: str, parts: Sequence[Part], console: Console) -> None:
-    """Two measures at most: a terminal is narrow, and the page has them all."""
+    """Print the scores of slices in at most two metrics, as a terminal is narrow; the HTML page has all."""
     if not parts:
         return
     names, kept = list(parts[0].first)[:2], any(part.kept for part in parts)

@@ -1,4 +1,4 @@
-"""How good a model of any task is: tables for a terminal, a page, and a picture of what is taken for what."""
+"""Reports of an evaluation of any task: tables for a terminal, an HTML page, and a plot of the confusion matrix."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from headway.reports.plots import new_figure, save
 from headway.reports.tables import print_scores
 from headway.text.unicode import plain
 
-CELL, LEAST, MOST = 0.45, 4.0, 24.0  # inches of a picture
+CELL, LEAST, MOST = 0.45, 4.0, 24.0  # inches: side of a matrix cell, smallest and largest side of the plot
 
 
 def print_measured(title: str, found: Evaluation, console: Console) -> None:
+    """Print scores, tables and notes of an evaluation."""
     console.print(Text(f"{plain(title)}: {found.count:,} examples", style="bold"))
     print_scores(found.scores, console)
     for one in found.tables:
@@ -31,6 +32,7 @@ def print_measured(title: str, found: Evaluation, console: Console) -> None:
 
 
 def drawn(tally: Tally) -> Table:
+    """Return a table of numbers for the terminal."""
     columns = [Column(Text(name), justify="right" if number else "left") for number, name in enumerate(tally.head)]
     whole = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in tally.rows:
@@ -39,13 +41,14 @@ def drawn(tally: Tally) -> Table:
 
 
 def said(cell: str | int | float, digits: int) -> str:
+    """Format a cell: text as it is, integers with separators, other numbers with `digits` decimals."""
     if isinstance(cell, str):
         return cell
     return f"{cell:,}" if isinstance(cell, int) else f"{cell:,.{digits}f}"
 
 
 def measured_page(title: str, found: Evaluation) -> str:
-    """Everything in one file, the confusion as a table too."""
+    """Return the HTML page of an evaluation, with the confusion matrix as a table."""
     tables = (*found.tables, *([found.confusion] if found.confusion else []))
     return page(
         title,
@@ -63,9 +66,9 @@ def measured_page(title: str, found: Evaluation) -> str:
 
 
 def confusion_picture(found: Evaluation, path: Path) -> None:
-    """A square for each pair of labels: the share of texts with the row's label that got the column's."""
+    """Plot the confusion matrix: the share of texts with the label of the row that got the label of the column."""
     if found.confusion is None:
-        raise UsageError("--picture shows what is taken for what, which needs a classifier with one label a text")
+        raise UsageError("--picture draws a confusion matrix, which needs a classifier with one label for each text")
     labels = [plain(label) for label in found.confusion.head[1:]]
     counts = np.array([row[1:] for row in found.confusion.rows], dtype=float)
     shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
@@ -75,8 +78,8 @@ def confusion_picture(found: Evaluation, path: Path) -> None:
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     axes.set_xticks(range(len(labels)), labels, rotation=90)
     axes.set_yticks(range(len(labels)), labels)
-    axes.set_xlabel("taken for")
-    axes.set_ylabel("right label")
+    axes.set_xlabel("predicted label")
+    axes.set_ylabel("correct label")
     for row, column in zip(*np.nonzero(counts), strict=True):
         colour = "white" if shares[row, column] > 0.5 else "black"
         axes.text(column, row, f"{int(counts[row, column])}", ha="center", va="center", color=colour, fontsize=7)

@@ -1,4 +1,4 @@
-"""Sentences with their references, and what a system made of them."""
+"""Test sets and the outputs of systems, read from files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from headway.errors import UsageError
 
 @dataclass(frozen=True)
 class TestSet:
-    """References, their language, and the sources where they are known."""
+    """References and, if known, their sources and language."""
 
-    __test__ = False  # pytest takes the name for a test
+    __test__ = False  # pytest would collect a class of this name
 
     references: tuple[str, ...]
     sources: tuple[str, ...] | None = None
@@ -24,28 +24,30 @@ class TestSet:
 
 @dataclass(frozen=True)
 class Outputs:
-    """What one system said, and how sure it was of each sentence (a probability per piece) if it told."""
+    """The outputs of one system and, if known, its confidence in each: the mean probability of a token."""
 
     name: str
     texts: tuple[str, ...]
     confidences: tuple[float | None, ...] | None = None
-    seconds: float | None = None
+    seconds: float | None = None  # time of decoding
 
 
 def read_lines(path: Path) -> tuple[str, ...]:
-    """All lines of a UTF-8 file; one that cannot be read is an error, for then nothing pairs up."""
+    """Return all lines of a UTF-8 file; UsageError for an unreadable line, as the lines of two files must match."""
     found = []
     for line in lines(path, "skip"):
         if line.text is None:
-            raise UsageError(f"{path}:{line.number}: {line.problem}; every line is needed, as UTF-8")
+            raise UsageError(
+                f"{path}:{line.number}: {line.problem}; every line must be valid UTF-8, as lines are paired"
+            )
         found.append(line.text)
     return tuple(found)
 
 
 def read_test_set(reference: Path, source: Path | None, language: str, limit: int | None) -> TestSet:
-    """The test set of two files, or of one when only outputs are scored."""
+    """Read a test set: references, sources if there is a file of them, at most `limit` sentences."""
     if limit is not None and limit < 1:
-        raise UsageError(f"--limit {limit}: at least one sentence is needed")
+        raise UsageError(f"--limit {limit}: must be at least 1")
     references = read_lines(reference)
     if source is None:
         return TestSet(references[:limit], None, language)
@@ -55,7 +57,7 @@ def read_test_set(reference: Path, source: Path | None, language: str, limit: in
 
 
 def read_outputs(path: Path, reference: Path, test: TestSet, limit: int | None) -> Outputs:
-    """A file of outputs, as long as the file of references; with a limit, it may be longer or just so long."""
+    """Read a file of outputs. It must have as many lines as the references; with a limit, it may have more."""
     texts = read_lines(path)
     if limit is None or len(texts) < len(test.references):
         check_counts(path, len(texts), reference, len(test.references))
@@ -63,6 +65,7 @@ def read_outputs(path: Path, reference: Path, test: TestSet, limit: int | None) 
 
 
 def check_counts(first: Path, firsts: int, second: Path, seconds: int) -> None:
+    """Raise UsageError if two files that belong together have different numbers of lines."""
     if firsts != seconds:
         raise UsageError(
             f"{first} has {firsts:,} lines but {second} has {seconds:,}; "
@@ -76,4 +79,5 @@ def language_of(path: Path) -> str:
 
 
 def mean(values: Sequence[float]) -> float | None:
+    """Return the mean, or None if there are no values."""
     return sum(values) / len(values) if values else None

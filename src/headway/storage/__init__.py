@@ -1,1 +1,1 @@
-"""Files that survive a crash: the model folder, checkpoints, locks, tensors and durable writes."""
+"""Crash-safe files: durable writes, locks, tensors, checkpoints and the model folder."""

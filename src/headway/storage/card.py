@@ -1,4 +1,4 @@
-"""The card of a model: README.md in its folder. What it was made of, how good it is, how to use it."""
+"""The model card, README.md in the model folder: training data, scores and usage."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file the model has seen, or was measured on."""
+    """A file that the model was trained, validated or tested on."""
 
     role: str  # training, validation or test
     path: str
-    count: int  # lines or pairs that were used
+    count: int  # number of lines or pairs used
 
 
 @dataclass(frozen=True)
 class Score:
-    """One measured number with all that is needed to measure it again."""
+    """A score with what is needed to reproduce it: the signature of its metric and the test data."""
 
     name: str
     value: float
@@ -28,30 +28,30 @@ class Score:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What a card tells."""
+    """The contents of a model card."""
 
     name: str
     task: str  # for example: translation
-    command: str = ""  # as it was typed
+    command: str = ""  # the command line of the training
     date: str = ""  # ISO 8601
     languages: Sequence[str] = ()  # codes, source first
-    licence: str = "unknown"  # SPDX identifier; the data decides, so the user must say
+    licence: str = "unknown"  # SPDX identifier; it depends on the data, so the user must give it
     data: Sequence[DataFile] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)  # parameters, layers, width, vocabulary...
     scores: Sequence[Score] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
-    use: str = ""  # a command that uses it
+    use: str = ""  # an example of a command that uses the model
 
 
 def card(facts: CardFacts) -> str:
-    """The card as Markdown; its first lines are the table that model hubs read."""
+    """Return the card as Markdown; it begins with the YAML front matter that model hubs read."""
     sections = [
         _front(facts),
         f"# {_plain(facts.name)}\n\n{_what(facts)}",
         _section("How to use it", _code(facts.use) if facts.use else ""),
         _section("Scores", _scores(facts.scores)),
         _section("Data", _table(("used for", "file", "count"), [(f.role, f.path, f.count) for f in facts.data])),
-        _section("Sizes", _table(("what", "how many"), list(facts.sizes.items()))),
+        _section("Sizes", _table(("quantity", "value"), list(facts.sizes.items()))),
         _section("How it was made", _code(facts.command) if facts.command else ""),
         _section("Versions", _table(("software", "version"), list(facts.versions.items()))),
         _section("Licence", _licence(facts.licence)),
@@ -105,12 +105,12 @@ def _cell(value: object) -> str:
 
 
 def _plain(text: str) -> str:
-    """One line that Markdown leaves alone: file names may hold anything."""
+    """Return the text on one line with Markdown escaped, as file names may have any characters."""
     return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", " ".join(text.split()))
 
 
 def _word(text: str) -> str:
-    """One word that YAML leaves alone."""
+    """Return the text as one word without characters that are special in YAML."""
     return re.sub(r"[^A-Za-z0-9.+-]+", "-", text).strip("-") or "unknown"
 
 

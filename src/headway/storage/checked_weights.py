@@ -1,4 +1,4 @@
-"""Weights into a model that a configuration describes: compared by shape before anything is allocated."""
+"""Load weights into a model after comparing names and shapes, before memory is allocated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def filled(build: Callable[[], M], tensors: Mapping[str, Tensor]) -> M:
-    """The model that `build` makes, with these weights; it is made on the meta device first, which takes no memory."""
+    """Return the model that `build` makes, with these weights; UsageError if names or shapes differ.
+
+    The model is built on the meta device first, which takes no memory.
+    """
     try:
         with torch.device("meta"):
             check_tensors({name: tuple(tensor.shape) for name, tensor in weights_of(build()).items()}, tensors)
@@ -28,15 +31,15 @@ def filled(build: Callable[[], M], tensors: Mapping[str, Tensor]) -> M:
 
 
 def check_tensors(expected: Mapping[str, Sequence[int]], tensors: Mapping[str, Tensor]) -> None:
-    """The weights must be those the configuration implies: by name, by shape, and numbers with a fraction."""
+    """Raise UsageError unless names and shapes are those that the configuration implies and types are floating."""
     for name, shape in expected.items():
         if name not in tensors:
             raise UsageError(f"{WEIGHTS} lacks {name}, which {CONFIG} implies with shape {tuple(shape)}")
         tensor = tensors[name]
         if tuple(tensor.shape) != tuple(shape):
-            raise UsageError(f"{WEIGHTS}: {name} has shape {tuple(tensor.shape)}, {CONFIG} implies {tuple(shape)}")
-        if not tensor.is_floating_point() and shape:  # a lone whole number counts the batches of a batch norm
-            raise UsageError(f"{WEIGHTS}: {name} holds {tensor.dtype}, weights are floating point numbers")
+            raise UsageError(f"{WEIGHTS}: {name} has shape {tuple(tensor.shape)}, but {CONFIG} implies {tuple(shape)}")
+        if not tensor.is_floating_point() and shape:  # an integer scalar is the batch counter of a batch norm
+            raise UsageError(f"{WEIGHTS}: {name} is {tensor.dtype}, but weights must be floating point numbers")
     for name in tensors:
         if name not in expected:
             raise UsageError(f"{WEIGHTS} holds {name!r:.80}, which {CONFIG} does not imply")

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written beside, made durable, renamed. Tests pull the plug at `at`."""
+"""Atomic, durable file writes: write a temporary file, sync it, rename it. Tests inject faults at `at`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from typing import Protocol, runtime_checkable
 
 from headway.errors import DiskError, UsageError
 
-CHUNK = 4 << 20  # bytes given to the disk at a time
-ACTS = ("write", "sync", "rename", "remove")  # each is passed as before-ACT and after-ACT
+CHUNK = 4 << 20  # bytes per write
+ACTS = ("write", "sync", "rename", "remove")  # fault points are before-ACT and after-ACT
 FAILURES = {name.lower(): getattr(errno, name) for name in ("ENOSPC", "EIO", "EDQUOT", "EROFS", "EACCES")}
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # room is missing, not a right or a folder
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors that free space would solve
 POSIX = os.name == "posix"
 
 Buffer = bytes | memoryview
@@ -28,7 +28,7 @@ Buffer = bytes | memoryview
 
 @runtime_checkable
 class Writable(Protocol):
-    """An open file, with or without a buffer."""
+    """An open binary file, buffered or not."""
 
     def write(self, data: Buffer, /) -> int | None: ...
     def flush(self) -> None: ...
@@ -36,12 +36,12 @@ class Writable(Protocol):
     def fileno(self) -> int: ...
 
 
-# ---------------------------------------------------------------- the plug
+# ---------------------------------------------------------------- fault injection
 
 
 @dataclass
 class Plug:
-    """Dies or fails the `turn`-th time `point` is passed; `any` is every point, turn 0 every time."""
+    """Calls `act` the `turn`-th time that the fault point is passed; `any` is every point, turn 0 is every time."""
 
     point: str
     turn: int
@@ -58,7 +58,7 @@ class Plug:
 
 @cache
 def plug() -> Plug:
-    """What HEADWAY_FAULT asks for, as `point:n:kill` or `point:n:enospc`; read once. Without it, nothing."""
+    """Return the fault of HEADWAY_FAULT, such as `point:n:kill` or `point:n:enospc`; one that never acts if unset."""
     text = os.environ.get("HEADWAY_FAULT", "")
     if not text:
         return Plug("", 0, lambda: None)
@@ -82,7 +82,7 @@ def _fail(code: int) -> None:
 
 
 def at(point: str) -> None:
-    """Every step that could be the last one is told here, before and after."""
+    """Pass a fault point: called before and after every file operation."""
     plug().at(point)
 
 
@@ -98,7 +98,7 @@ def around(act: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Digest:
-    """What a file must still be when it is read again."""
+    """Size in bytes and checksum of a file, to verify it when it is read."""
 
     size: int
     sha256: str
@@ -106,30 +106,30 @@ class Digest:
 
 @contextmanager
 def disk_trouble(path: Path, needed: int) -> Iterator[None]:
-    """Turn what the disk says into one line: where, why, how many bytes were wanted. A closed pipe is no disk."""
+    """Turn an OSError into a DiskError with path, reason and bytes needed. BrokenPipeError passes unchanged."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
         wanted = f" ({needed:,} bytes are needed)" if needed else ""
-        advice = f"{wanted}; make room or name another place" if error.errno in FULL else "; name another place"
+        advice = f"{wanted}; free some space or choose another path" if error.errno in FULL else "; choose another path"
         raise DiskError(f"cannot write {path}: {error.strerror or error}{advice}") from error
 
 
 def check_space(folder: Path, needed: int) -> None:
-    """Twice the size must be free: what is there stays until the new is whole."""
+    """Raise DiskError unless twice `needed` bytes are free: old files stay until the new ones are complete."""
     with disk_trouble(folder, needed):
         free = shutil.disk_usage(folder).free
     if free < 2 * needed:
         raise DiskError(
             f"cannot write {folder}: {2 * needed:,} bytes are needed (twice the size), {free:,} are free; "
-            "make room or name another place"
+            "free some space or choose another path"
         )
 
 
 def write(path: Path, pieces: Iterable[Buffer]) -> Digest:
-    """Write a new file and make it durable. The digest is of what was meant, not of what the disk kept."""
+    """Write and sync a new file; return the digest of the given bytes, whatever the disk stored."""
     digest, size = hashlib.sha256(), 0
     with open(path, "xb", buffering=0) as file:
         for part in _in_chunks(pieces):
@@ -143,7 +143,7 @@ def write(path: Path, pieces: Iterable[Buffer]) -> Digest:
 
 
 def _in_chunks(pieces: Iterable[Buffer]) -> Iterator[memoryview]:
-    """Small pieces together, large ones in parts and without a copy."""
+    """Yield the data in chunks of about CHUNK bytes: small pieces are joined, large ones split without a copy."""
     small = bytearray()
     for piece in map(memoryview, pieces):
         if small and len(small) + len(piece) > CHUNK:
@@ -158,25 +158,25 @@ def _in_chunks(pieces: Iterable[Buffer]) -> Iterator[memoryview]:
 
 
 def write_all(file: Writable, data: Buffer) -> None:
-    """Write all bytes. A file without a buffer has nothing left to write, and to fail with, when it is closed."""
+    """Write all bytes, also where one call writes only a part of them, as on a disk that is nearly full."""
     part = memoryview(data)
-    while part:  # a disk that is nearly full takes less than it is given
+    while part:
         part = part[file.write(part) or 0 :]
 
 
 def made_durable(path: Path) -> Digest:
-    """The digest of a file that somebody else wrote, which the disk then keeps."""
+    """Sync a file that other code wrote, and return its digest."""
     with open(path, "rb") as file, around("sync"):
         os.fsync(file.fileno())
     return digest_of(path)
 
 
 def replace(path: Path, data: bytes) -> Digest:
-    """Exchange a file's content in one instant: a reader sees the old bytes or the new ones."""
+    """Replace the content of a file atomically: readers see the old bytes or the new ones."""
     beside = path.with_name(f"{path.name}.tmp-{os.getpid()}")
     with disk_trouble(path, len(data)):
         try:
-            beside.unlink(missing_ok=True)  # of a dead process that had our number
+            beside.unlink(missing_ok=True)  # left by a crashed process with our process id
             digest = write(beside, [data])
             rename(beside, path)
             sync_folder(path.parent)
@@ -187,6 +187,7 @@ def replace(path: Path, data: bytes) -> Digest:
 
 
 def replace_text(path: Path, text: str) -> Digest:
+    """Replace the content of a file atomically by UTF-8 text."""
     return replace(path, text.encode())
 
 
@@ -196,8 +197,8 @@ def rename(old: Path, new: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """A name is durable only when its folder is."""
-    if not POSIX:  # Windows cannot open a folder, and keeps names with the files
+    """Sync a folder, so that names created or renamed in it are durable."""
+    if not POSIX:  # Windows cannot open folders, and stores names with files
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -208,7 +209,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, each durable in its parent."""
+    """Create a folder and its parents, and sync each parent."""
     missing = list(takewhile(lambda place: not place.is_dir(), (folder, *folder.parents)))
     for place in missing:
         refuse_in_the_way(place)
@@ -218,15 +219,15 @@ def make_folder(folder: Path) -> None:
 
 
 def refuse_in_the_way(place: Path) -> None:
-    """Refuse to make a folder where something else has the name: a file, or a link to nothing."""
+    """Raise UsageError if the path of a new folder is a file or a link."""
     if place.is_symlink():
-        raise UsageError(f"{place} is a link to {os.readlink(place)}, which is no folder; name another folder")
+        raise UsageError(f"{place} is a link to {os.readlink(place)}, which is not a folder; choose another folder")
     if place.exists():
-        raise UsageError(f"{place}: this is a file; name a folder")
+        raise UsageError(f"{place} is a file; choose a folder")
 
 
 def remove_folder(folder: Path) -> None:
-    """Take the name away first, so that nobody meets a folder that is half gone."""
+    """Remove a folder. It is renamed first, so that nobody reads a half-removed folder."""
     doomed = folder.with_name(f"{folder.name.split('.tmp-')[0]}.tmp-{os.getpid()}")
     if doomed != folder:
         shutil.rmtree(doomed, ignore_errors=True)
@@ -236,5 +237,6 @@ def remove_folder(folder: Path) -> None:
 
 
 def digest_of(path: Path) -> Digest:
+    """Return size and SHA-256 of a file."""
     with open(path, "rb") as file:
         return Digest(os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest())

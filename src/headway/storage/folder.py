@@ -1,4 +1,4 @@
-"""The model folder: what a trained model is on disk. Published in one instant, checked before it is believed."""
+"""The model folder, in which a trained model is stored: written atomically, verified when read."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from headway.version import installed
 
 FORMAT = VERSION  # of headway.json; an older headway that meets a newer one says so
 CONFIG, WEIGHTS, CARD = "config.toml", "model.safetensors", "README.md"
-HOLDS = f"a headway model folder holds {FACTS}, {CONFIG}, {WEIGHTS} and the tokenizer's files"
-TEXT_LIMIT = 1 << 20  # bytes of config.toml and headway.json
+HOLDS = f"a headway model folder has {FACTS}, {CONFIG}, {WEIGHTS} and tokeniser files"
+TEXT_LIMIT = 1 << 20  # most bytes of config.toml and of headway.json
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """A model folder that was read and found sound."""
+    """The verified contents of a model folder."""
 
     path: Path
     config_text: str
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
-    notes: list[str] = field(default_factory=list)  # odd, but no reason to refuse
+    notes: list[str] = field(default_factory=list)  # warnings
 
 
 # ---------------------------------------------------------------- writing
@@ -48,7 +48,7 @@ def write_model(
     save_tokenizers: Callable[[Path], None],
     card: str,
 ) -> None:
-    """Publish a model. Killed at any instant, the folder is the old model or the new one, never a mixture."""
+    """Write a model folder atomically: after a crash at any time it is the old model or the new one."""
     needed = tensor_files.byte_count(tensors) + (1 << 16)
     with files.disk_trouble(folder, needed):
         files.make_folder(folder)
@@ -66,7 +66,7 @@ def _write_new(
 ) -> None:
     save_tokenizers(new)
     written = {path.name: files.made_durable(path) for path in sorted(new.iterdir())}
-    files.write(new / CARD, [card.encode()])  # people edit it: no digest
+    files.write(new / CARD, [card.encode()])  # without a digest, as people edit it
     written[CONFIG] = files.write(new / CONFIG, [config_toml.encode()])
     written[WEIGHTS] = files.write(new / WEIGHTS, tensor_files.stream(tensors))
     table = {
@@ -83,7 +83,7 @@ def _write_new(
 
 
 def read_model(folder: Path, quick: bool = False) -> ModelFiles:
-    """Read and check a model folder; nothing is written. `quick` believes the sizes and leaves the checksums out."""
+    """Read and verify a model folder; nothing is written. `quick` compares sizes but not checksums."""
     return newest(folder, lambda place: _read(place, quick))
 
 
@@ -98,10 +98,10 @@ def _read(folder: Path, quick: bool) -> ModelFiles:
             if not quick and files.digest_of(path) != digest:
                 notes.append(f"{path} was edited after the model was saved")
         elif path.stat().st_size != digest.size or (not quick and files.digest_of(path) != digest):
-            raise UsageError(f"{path} is not the file that was saved: it is damaged or exchanged; copy it again")
+            raise UsageError(f"{path} is not the file that was saved: it is damaged or was replaced; copy it again")
     tensors = int8.restored(tensor_files.load(weights))
     if not quick:
-        notes += [f"{weights}: {name!r:.80} holds numbers that are not finite" for name in _not_finite(tensors)]
+        notes += [f"{weights}: {name!r:.80} has numbers that are not finite" for name in _not_finite(tensors)]
     return ModelFiles(folder, _read_text(config), tensors, facts, notes)
 
 
@@ -118,11 +118,11 @@ def _read_facts(folder: Path) -> dict[str, Any]:
         raise UsageError(f"{path} is not JSON: {error}") from None
     known = isinstance(facts, dict) and isinstance(facts.get("format"), int) and facts["format"] >= 1
     if not known or not isinstance(facts.get("headway"), str):
-        raise UsageError(f"{path} gives no format and no headway version: it was not written by headway")
+        raise UsageError(f"{path} lacks a format and a headway version: it was not written by headway")
     if facts["format"] > FORMAT:
         raise UsageError(
             f"{folder} has format {facts['format']} of headway {facts['headway']!r:.40}; this is headway "
-            f"{installed('headway')}, which reads up to format {FORMAT}: install the newer headway"
+            f"{installed('headway')}, which reads formats up to {FORMAT}: install the newer headway"
         )
     return facts
 
@@ -139,23 +139,25 @@ def _digests(folder: Path, facts: Mapping[str, Any]) -> dict[str, Digest]:
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """The path of a plain file of this folder; nothing that leads elsewhere."""
+    """Return the path of a regular file of this folder; UsageError for links and names that lead out of it."""
     path = folder / name
     if not FILE_NAME.fullmatch(name):
-        raise UsageError(f"{folder / FACTS} lists {name!r:.80}: only plain names of files in the folder are allowed")
+        raise UsageError(f"{folder / FACTS} lists {name!r:.80}: only names of files in the folder are allowed")
     if not path.exists():
         raise UsageError(f"{folder} has no {name}; {HOLDS}")
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise UsageError(f"{path} leads out of the folder; copy the folder with its files, for example by cp -rL")
+        raise UsageError(
+            f"{path} is a link to a path outside the folder; copy the folder with its files, for example by cp -rL"
+        )
     if not path.is_file():
-        raise UsageError(f"{path} is not a plain file; {HOLDS}")
+        raise UsageError(f"{path} is not a regular file; {HOLDS}")
     return path
 
 
 def _read_text(path: Path) -> str:
     size = path.stat().st_size
     if size > TEXT_LIMIT:
-        raise UsageError(f"{path} has {size:,} bytes, at most {TEXT_LIMIT:,} are allowed")
+        raise UsageError(f"{path} has {size:,} bytes; at most {TEXT_LIMIT:,} are allowed")
     try:
         return path.read_bytes().decode()
     except UnicodeDecodeError as error:
@@ -163,7 +165,7 @@ def _read_text(path: Path) -> str:
 
 
 def _not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
-    """A sum is not finite where any part is not; in float64 no sum of sound weights overflows."""
+    """Return the names of tensors with NaN or infinity, by sums in float64, which finite weights cannot overflow."""
     kinds = (torch.float32, torch.float16, torch.bfloat16)
     sums = {name: it.sum(dtype=torch.float64).item() for name, it in tensors.items() if it.dtype in kinds}
     return [name for name, total in sums.items() if not math.isfinite(total)]

@@ -1,8 +1,8 @@
-"""One writer at a time: a lock file that says who, and that the kernel frees however its holder dies.
+"""Lock files, so that only one process writes a folder: they name the holder, and a crash releases them.
 
-The package filelock does not serve as well. It locks whatever plain name it finds, also a pipe or a second name of
-another file; it does not say which process holds a lock; and it leaves its file behind, which would be published with
-the model.
+The package filelock is no replacement. It locks whatever it finds at the path, also a pipe or a hard link to another
+file; it does not say which process holds a lock; and it leaves its file behind, which would be published with the
+model.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ UNFINISHED = re.compile(r".+\.tmp-(\d{1,10})")
 
 
 def alive(pid: int) -> bool:
-    """Whether a process of this number runs here."""
-    if not POSIX:  # there, asking with signal 0 would interrupt the process
+    """Return whether a process with this id runs on this machine."""
+    if not POSIX:  # on Windows, signal 0 would interrupt the process
         return False
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # somebody else's, but it runs
+    except PermissionError:  # it belongs to another user, but it runs
         return True
     return pid > 0
 
 
 def sweep(folder: Path) -> None:
-    """Remove what writers that died left unfinished."""
+    """Remove temporary files of crashed processes from a folder."""
     for path in folder.iterdir() if folder.is_dir() else ():
         found = UNFINISHED.fullmatch(path.name)
         if not found or (int(found[1]) != os.getpid() and alive(int(found[1]))):
@@ -56,9 +56,9 @@ def sweep(folder: Path) -> None:
 
 
 class Lock:
-    """Held from `take` to `release` or the end of the process. A dead holder's lock is simply taken over.
+    """A lock that is held from `take` to `release` or the end of the process. A crashed holder's lock is taken over.
 
-    `patience`: so many seconds a living holder is waited for.
+    `patience`: seconds to wait for another holder before UsageError.
     """
 
     def __init__(self, path: Path, patience: float = 0.0) -> None:
@@ -96,7 +96,7 @@ class Lock:
                 )
             if _is_same(file, self.path):
                 return file
-            os.close(file)  # its holder took it away in this very moment: the name is free again
+            os.close(file)  # its holder has just removed the file: try again
 
     def __enter__(self) -> Lock:
         self.take()
@@ -109,18 +109,20 @@ class Lock:
 
 
 def _open_ours(path: Path) -> int:
-    """The lock file, made if need be. What a stranger may have put there, a link for example, is refused unharmed."""
+    """Open or create the lock file; UsageError for anything that another user may have put there, such as a link."""
     try:
         file = os.open(path, FLAGS, 0o666)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        raise UsageError(f"{path} is a link, and nothing is written through it; remove it") from None
+        raise UsageError(f"{path} is a link, which a lock must not be; remove it") from None
     found = os.fstat(file)
     foreign = POSIX and (found.st_uid != os.geteuid() or found.st_nlink > 1)
     if foreign or not stat.S_ISREG(found.st_mode):
         os.close(file)
-        raise UsageError(f"{path} is not a plain file of your own, as a lock must be; remove it, or use another folder")
+        raise UsageError(
+            f"{path} must be a regular file of your own to serve as a lock; remove it, or use another folder"
+        )
     return file
 
 
@@ -136,7 +138,7 @@ def _is_taken(file: int, holder: int) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # a file system without locks: believe the process number
+    except OSError:  # a file system without locks: rely on the process id
         return holder != os.getpid() and alive(holder)
     return False
 
@@ -149,6 +151,6 @@ def _is_same(file: int, path: Path) -> bool:
 
 
 def _let_go(file: int, path: Path, owner: int) -> None:
-    if os.getpid() == owner:  # a forked child must not free what its parent holds
+    if os.getpid() == owner:  # a forked child must not release its parent's lock
         path.unlink(missing_ok=True)
     os.close(file)

@@ -1,4 +1,4 @@
-"""One checkpoint's files and the manifest, written last, that every byte is checked against."""
+"""Read and write the folder of one checkpoint; its manifest, written last, has checksums of all files."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\.(safetensors|json)")
 
 
 class DamagedError(UsageError):
-    """A checkpoint that is not what was written."""
+    """A checkpoint differs from what was written."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One verified moment of a training run."""
+    """A verified checkpoint of a training run."""
 
     step: int
     path: Path
     facts: dict[str, Any]
-    score: float | None = None
-    configuration: str = ""  # sha256 of the configuration it was trained with
+    score: float | None = None  # validation score
+    configuration: str = ""  # SHA-256 of the training configuration
 
     def tensors(self, name: str) -> dict[str, Tensor]:
-        """One group of tensors as it was handed to `save`, in memory of its own."""
+        """Return a copy of one group of tensors that was given to `save`, such as model or optimiser."""
         path = self.path / f"{name}.safetensors"
         if not path.exists():
             have = ", ".join(sorted(file.stem for file in self.path.glob("*.safetensors")))
-            raise UsageError(f"{self.path} holds no {name}; it holds {have}")
+            raise UsageError(f"{self.path} has no {name}; it has {have}")
         return {key: tensor.clone() for key, tensor in tensor_files.load(path).items()}
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint, every byte of it checked against its manifest."""
+    """Read a checkpoint and verify all files; DamagedError if any differs from the manifest."""
     try:
         manifest = _read_manifest(path)
         for name, entry in manifest["files"].items():
@@ -61,7 +61,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
-    """Fill a new folder, the manifest last. It counts only once it is renamed to `checkpoint.path`."""
+    """Write a checkpoint to a new folder, the manifest last. The caller then renames it to `checkpoint.path`."""
     folder.mkdir()
     written = {
         f"{name}.safetensors": files.write(folder / f"{name}.safetensors", tensor_files.stream(group))
@@ -85,12 +85,12 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, tensors: Mapping[str,
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / "manifest.json"
     if path.stat().st_size > MANIFEST_LIMIT:
-        raise ValueError("its manifest.json is too long")
+        raise ValueError("its manifest.json is too large")
     manifest = unsealed(path.read_bytes())
     if manifest["format"] > FORMAT:
         raise UsageError(
             f"{folder} has format {manifest['format']} of headway {manifest['headway']}, "
-            f"this is headway {installed('headway')} and reads up to format {FORMAT}: use the newer one"
+            f"this is headway {installed('headway')}, which reads formats up to {FORMAT}: install the newer headway"
         )
     return manifest
 
@@ -98,13 +98,13 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 def _check_file(folder: Path, name: str, expected: Digest) -> None:
     path = folder / name
     if not FILE_NAME.fullmatch(name) or path.is_symlink():
-        raise ValueError(f"{name!r:.80} is no file of a checkpoint")
+        raise ValueError(f"{name!r:.80} is not a file of a checkpoint")
     if not path.is_file():
         raise ValueError(f"{path.name} is missing")
     if path.stat().st_size != expected.size:
         raise ValueError(f"{path.name} has {path.stat().st_size:,} bytes, not {expected.size:,}")
     if files.digest_of(path) != expected:
-        raise ValueError(f"{path.name} has other bytes than were written")
+        raise ValueError(f"the checksum of {path.name} is wrong")
 
 
 def _reason(error: Exception) -> str:

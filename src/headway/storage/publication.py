@@ -1,8 +1,8 @@
-"""How the files of a model folder are exchanged in one instant, and how they are read meanwhile.
+"""Replace the files of a model folder atomically, and read them during a replacement.
 
-A writer makes a new model whole in `.new`, and renames that to `.pending`: from then on it is the model. Then its files
-go to their places, and `.pending` is removed. A reader prefers a whole `.pending` to the files of the folder. So it
-never moves, locks or writes anything: the folder may be read-only, or a stranger's.
+A writer writes a new model to `.new` and renames that to `.pending`, which makes it the current model. Then it moves
+the files to the folder and removes `.pending`. A reader uses a complete `.pending` instead of the files of the folder.
+Readers therefore never move, lock or write anything: the folder may be read-only or another user's.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from headway.errors import UsageError
 from headway.storage import files
 from headway.storage.lock import Lock
 
-FACTS = "headway.json"  # written last: a folder that holds it is whole
+FACTS = "headway.json"  # written last: a folder with this file is complete
 NEW, PENDING, LOCK = ".new", ".pending", ".lock"
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-PATIENCE = 5.0  # seconds for which a reader tries again while models are published
+PATIENCE = 5.0  # seconds for which a reader retries while a model is published
 
 Found = TypeVar("Found")
 
@@ -32,13 +32,13 @@ Found = TypeVar("Found")
 
 
 def place_of(folder: Path) -> Path:
-    """Where the files of the newest whole model lie: the folder, or its `.pending` if a writer has not finished."""
+    """Return the folder with the newest complete model: `folder`, or its `.pending` if a writer has not finished."""
     pending = folder / PENDING
     return pending if os.path.isfile(pending / FACTS) and not os.path.islink(pending) else folder
 
 
 def newest(folder: Path, read: Callable[[Path], Found]) -> Found:
-    """What `read` makes of the place of the newest model; read again if a model was published meanwhile."""
+    """Return the result of `read` for the newest model, retried if a model was published meanwhile."""
     until = time.monotonic() + PATIENCE
     while True:
         before = _stamp(folder)
@@ -52,7 +52,7 @@ def newest(folder: Path, read: Callable[[Path], Found]) -> Found:
 
 
 def _stamp(folder: Path) -> tuple[Path, int, int, int]:
-    """Changes when a model is published, and again when all its files are in their places."""
+    """Return a value that changes when a model is published, and again when its files have been moved."""
     place = place_of(folder)
     try:
         facts = os.stat(place / FACTS)
@@ -71,21 +71,21 @@ def _one_line(folder: Path, error: UsageError | OSError) -> UsageError:
 
 
 def publish(folder: Path, write: Callable[[Path], None]) -> None:
-    """Exchange the model for the one that `write` puts into an empty folder, its facts last and all durable.
+    """Replace the model by the one that `write` puts into an empty folder: all files synced, headway.json last.
 
-    Killed at any instant, the folder is the old model or the new one, never a mixture.
+    After a crash at any time the folder has the old model or the new one, never a mixture.
     """
     new, pending = folder / NEW, folder / PENDING
     for path in (new, pending):
         if path.is_symlink():
-            raise UsageError(f"{path} is a link, and nothing is written through it; remove it, or use another folder")
+            raise UsageError(f"{path} is a link, through which nothing is written; remove it, or use another folder")
     with Lock(folder / LOCK):
         _finish(folder)
         shutil.rmtree(new, ignore_errors=True)
         try:
             new.mkdir()
             write(new)
-            files.rename(new, pending)  # from here on it is the new model
+            files.rename(new, pending)  # now the new model is the current one
             files.sync_folder(folder)
         except BaseException:
             shutil.rmtree(new, ignore_errors=True)
@@ -94,12 +94,12 @@ def publish(folder: Path, write: Callable[[Path], None]) -> None:
 
 
 def _finish(folder: Path) -> None:
-    """Bring what is pending to its place. It stays whole until all is there, so that readers may go on reading it."""
+    """Move the files of `.pending` to the folder. It stays complete until the end, as readers may use it."""
     pending = folder / PENDING
     if (pending / FACTS).is_file():
         _put_in_place(folder, pending)
         with files.around("remove"):
-            (pending / FACTS).unlink()  # from here on the folder is read
+            (pending / FACTS).unlink()  # from now on readers use the folder
         files.sync_folder(pending)
     if pending.is_dir():
         with files.around("remove"):
@@ -113,18 +113,18 @@ def _put_in_place(folder: Path, pending: Path) -> None:
     staged.mkdir()
     for name in names:
         _name_again(pending / name, staged / name)
-    for name in {*_listed_files(folder)} - names:  # tokenizers of other names
+    for name in {*_listed_files(folder)} - names:  # such as tokeniser files with other names
         (folder / name).unlink(missing_ok=True)
     for name in sorted(names, key=lambda name: (name == FACTS, name)):
         if name == FACTS:
             files.sync_folder(folder)
         files.rename(staged / name, folder / name)
     files.sync_folder(folder)
-    shutil.rmtree(staged)  # not empty after a kill: renaming a file to another of its own names does nothing
+    shutil.rmtree(staged)  # after a crash it may have files: renaming a file to a hard link of itself does nothing
 
 
 def _name_again(path: Path, other: Path) -> None:
-    """Give a file a second name; copy it where the file system knows no second names."""
+    """Make a hard link, or a copy if the file system has no hard links."""
     try:
         os.link(path, other, follow_symlinks=False)
     except (OSError, NotImplementedError):

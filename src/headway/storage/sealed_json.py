@@ -1,4 +1,4 @@
-"""Tables in JSON that show it when a byte of them was changed."""
+"""JSON files with a checksum of themselves, which detects changed bytes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 
 def render(table: dict[str, Any]) -> bytes:
-    """One table, one text: so that a changed byte is seen even where JSON would not mind."""
+    """Return the canonical JSON text of a table; equal tables give equal bytes."""
     return (json.dumps(table, indent=1, sort_keys=True) + "\n").encode()
 
 
 def sealed(table: dict[str, Any]) -> bytes:
-    """The table as text, with a checksum of itself."""
+    """Return the JSON text of a table with a checksum."""
     return render(table | {"seal": hashlib.sha256(render(table)).hexdigest()})
 
 
 def unsealed(text: bytes) -> dict[str, Any]:
-    """The table that was sealed; ValueError where the text is not what `sealed` wrote."""
+    """Return the table of a text that `sealed` wrote; ValueError if any byte differs."""
     table = json.loads(text)
     if not isinstance(table, dict) or table.pop("seal", None) is None or sealed(table) != text:
-        raise ValueError("its list of files was changed")
+        raise ValueError("its checksum is wrong")
     return table

@@ -1,4 +1,7 @@
-"""Folders for temporary files, private to a process. Those of processes that were killed go at the next start."""
+"""Temporary folders, private to a process; those of crashed processes are removed at the next start.
+
+`tempfile.TemporaryDirectory` alone leaves its folder behind when its process is killed.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ except ImportError:  # Windows
     fcntl = None
 
 LOCK = ".lock"
-YOUNG = 60.0  # seconds in which a new folder may still have no lock
+YOUNG = 60.0  # seconds for which a new folder without a lock is not removed
 
 
 class Folder:
-    """A new folder that only this user can read, until `remove` or the end of the process.
+    """A new folder that only this user can read, and that exists until `remove`.
 
-    A lock says that its process lives, also to processes that cannot see it: machines that share a folder, containers.
+    Its lock shows that the process lives, also to processes in other containers or on machines that share the folder.
     """
 
     def __init__(self, kind: str) -> None:
@@ -36,27 +39,29 @@ class Folder:
 
 
 def prefix(kind: str) -> str:
+    """Return the prefix of the names of all folders of this kind."""
     return f"headway-{kind}-"
 
 
 def sweep(kind: str) -> None:
-    """Remove the folders of this kind whose processes are gone."""
+    """Remove the folders of this kind whose processes have ended."""
     if fcntl is None:
         return
     try:
         for path in Path(tempfile.gettempdir()).glob(f"{prefix(kind)}*"):
             if is_ours(path) and is_left(path):
                 shutil.rmtree(path, ignore_errors=True)
-    except OSError:  # a folder that cannot be listed, or is gone meanwhile
+    except OSError:  # a folder cannot be listed, or was removed meanwhile
         return
 
 
 def is_ours(path: Path) -> bool:
+    """Return whether a path is a folder of this user and not a link."""
     return path.is_dir() and not path.is_symlink() and path.stat().st_uid == os.getuid()
 
 
 def is_left(path: Path) -> bool:
-    """Whether nobody holds its lock."""
+    """Return whether no process holds the lock of a folder."""
     assert fcntl is not None
     try:
         file = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -1,4 +1,7 @@
-"""Tensors in safetensors files: streamed out without a copy, mapped in once the header is checked."""
+"""Read and write safetensors files: written as a stream without copies, memory-mapped after a check of the header.
+
+The library's own writer needs all tensors in CPU memory at once, and its reader accepts headers that exhaust memory.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from torch import Tensor
 
 from headway.errors import UsageError
 
-HEADER_LIMIT = 4 << 20  # bytes: about 30,000 tensors; what is longer is an attack on memory
+HEADER_LIMIT = 4 << 20  # bytes, enough for about 30,000 tensors; a longer header could exhaust memory
 DIMENSIONS_LIMIT = 16
 NAMES = {
     torch.float64: "F64",
@@ -36,12 +39,13 @@ NAMES = {
 
 
 def byte_count(tensors: Mapping[str, Tensor]) -> int:
+    """Return the bytes of all tensors together."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
 
 
 def stream(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
-    """A safetensors file piece by piece. Each tensor visits the CPU alone: no second copy of a model."""
-    # The widest first keeps every tensor aligned; then by name, so that equal tensors make equal files.
+    """Yield the bytes of a safetensors file. One tensor at a time is copied to the CPU, never the whole model."""
+    # Widest types first keeps every tensor aligned; then by name, so that equal tensors give equal files.
     order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
     header, end = {}, 0
     for name in order:
@@ -65,24 +69,26 @@ def _bytes(tensor: Tensor) -> memoryview:
 
 
 def load(path: Path) -> dict[str, Tensor]:
-    """Map a file into memory. Nothing in it is run; nothing is believed that its size does not bear out."""
+    """Return the memory-mapped tensors of an untrusted file; UsageError if it is damaged or hostile."""
     try:
         _check_header(path)
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is not a dict)
     except (SafetensorError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is not a sound safetensors file: {_line(error)}") from None
+        raise UsageError(f"{path} is not a valid safetensors file: {_line(error)}") from None
 
 
 def _check_header(path: Path) -> None:
-    """What the safetensors library lets through: memory-eating headers, names given twice, endless shapes."""
+    """Raise ValueError for what the library accepts: very long headers, duplicate names, shapes of many dimensions."""
     with open(path, "rb") as file:
         start = file.read(8)
         length = int.from_bytes(start, "little")
         if length > HEADER_LIMIT and start.startswith((b"PK\x03\x04", b"\x80")):
-            raise ValueError("it is a pickle (a PyTorch file under another name), and pickles can run code")
+            raise ValueError(
+                "it is a pickle (a PyTorch file with another name), and pickles can run code; save it as safetensors"
+            )
         if len(start) < 8 or length > HEADER_LIMIT:
-            raise ValueError(f"its header claims {length:,} bytes, at most {HEADER_LIMIT:,} are allowed")
+            raise ValueError(f"its header claims {length:,} bytes; at most {HEADER_LIMIT:,} are allowed")
         header = json.loads(file.read(length), object_pairs_hook=_without_twins)
     if not isinstance(header, dict):
         raise ValueError("its header is not a table of tensors")

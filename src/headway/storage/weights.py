@@ -1,4 +1,4 @@
-"""A model's tensors by name, each stored once."""
+"""The tensors of a model by name, each stored once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NamedTensors = Mapping[str, Tensor]  # read only
 
 
 def weights_of(model: nn.Module) -> Weights:
-    """Tied matrices appear under their first name only."""
+    """Return the tensors of a model by name; tied ones appear under their first name only."""
     seen: set[int] = set()
     found: Weights = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -23,27 +23,28 @@ def weights_of(model: nn.Module) -> Weights:
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy tensors into a model in place."""
     for name, tensor in weights_of(model).items():
         fill(tensor, weights[name])
 
 
-# ---------------------------------------------------------------- tensors that ranks hold in parts (FSDP2)
+# ---------------------------------------------------------------- tensors that are sharded over ranks (FSDP2)
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """All of a tensor. Where ranks hold parts of it, every one must ask at the same time."""
+    """Return a whole tensor; if it is sharded, all ranks must call this at the same time."""
     gather = getattr(tensor, "full_tensor", None)
     return tensor if gather is None else gather()
 
 
 def gathered(weights: Weights) -> Weights:
-    """The same, whole: what lay in parts comes to the CPU."""
+    """Return the tensors with sharded ones gathered on the CPU."""
     return {name: whole(w).cpu() if hasattr(w, "full_tensor") else w for name, w in weights.items()}
 
 
 @torch.no_grad()
 def fill(place: Tensor, value: Tensor) -> None:
-    """Copy in place, each rank its part: captured graphs know tensors by their addresses."""
+    """Copy a tensor in place, each rank its shard: captured graphs refer to tensors by address."""
     if hasattr(place, "full_tensor"):
         from torch.distributed.tensor import distribute_tensor
 

@@ -1,1 +1,1 @@
-"""From a sentence to numbers and back."""
+"""Tokenisers, sentence splitting, language tags and protected spans."""

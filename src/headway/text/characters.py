@@ -1,4 +1,4 @@
-"""One symbol for each character: for short words, transliteration and pronunciation."""
+"""Character-level tokeniser, for transliteration, pronunciation and other tasks on single words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHARACTERS = Spelling(".chars.json", list, "".join, str.isspace)
 
 @dataclass(frozen=True)
 class Characters:
-    """Every character of the training text is a symbol."""
+    """Settings of a character-level tokeniser: every character of the training text is a token."""
 
     section: ClassVar[bool] = True
     sampling: ClassVar[float] = 0.0
@@ -26,7 +26,7 @@ class Characters:
     joint: bool = True  # one vocabulary for source and target
 
     def learn(self, texts: Iterable[str], tags: tuple[str, ...] = ()) -> SymbolTokenizer:
-        """The most frequent first, so that the order does not depend on the order of the texts."""
+        """Return a tokeniser of all characters in `texts`, most frequent first, whatever the order of the texts."""
         check_tags(tags)
         counts: Counter[str] = Counter()
         for text in texts:

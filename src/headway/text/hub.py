@@ -1,4 +1,4 @@
-"""A tokenizer.json, as many published language models have it, read by the `tokenizers` library."""
+"""Tokenisers in Hugging Face's tokenizer.json format, run by the `tokenizers` library."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from headway.text.segmenting import Segmenter, Unchanged
 from headway.text.unicode import SPACE_MARK, mend
 from headway.text.vocabulary import BOS, EOS, PAD
 
-WORD_MARKS = (SPACE_MARK, "Ġ")  # how pieces write the space before a word
+WORD_MARKS = (SPACE_MARK, "Ġ")  # prefixes of a token that stand for the space before a word
 
 
 class HubPieces:
-    """Pieces of another toolkit, with headway's numbers: padding, unknown, begin and end first."""
+    """A tokenizer.json whose ids were renumbered: padding, unknown, begin and end are 0 to 3."""
 
     suffix = ".tokenizer.json"
 
@@ -32,7 +32,7 @@ class HubPieces:
 
     @classmethod
     def read(cls, path: Path, trusted: bool) -> HubPieces:
-        """Open a file; one of unknown origin is tried in another process first."""
+        """Open a tokenizer.json; unless `trusted`, it is first opened in a child process with limited memory."""
         data = files.read(path)
         if not trusted:
             try_json_in_child(data, str(path))
@@ -61,7 +61,7 @@ class HubPieces:
         return self.piece(index).startswith(WORD_MARKS)
 
     def segmenter(self, alpha: float) -> Segmenter:
-        """Its pieces are cut in one way."""
+        """Return a segmenter that changes nothing: this tokeniser has no subword regularisation."""
         return Unchanged()
 
     def save(self, folder: Path, stem: str) -> None:
@@ -72,31 +72,36 @@ class HubPieces:
 
 
 def open_json(text: str) -> Any:
-    """The library's tokeniser; special pieces written out in a text are text to it."""
+    """Return the library's tokeniser, which treats special tokens that are written in a text as ordinary text."""
     try:
         from tokenizers import Tokenizer
     except ImportError:
-        raise UsageError("a tokenizer.json needs the tokenizers package; pip install 'headway-mt[hf]'") from None
+        raise UsageError("tokenizer.json needs the package tokenizers; run pip install 'headway-mt[hf]'") from None
     try:
         inner = Tokenizer.from_str(text)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # the library's panics are not exceptions
+    except BaseException as error:  # the library's panics do not derive from Exception
         raise ValueError(" ".join(str(error).split())[:200]) from None
     inner.encode_special_tokens = True
     inner.no_truncation()
     inner.no_padding()
-    inner.post_processor = None  # what it puts around a text is never asked for; a template can repeat a text
+    inner.post_processor = None  # not needed, and a hostile template could repeat the text many times
     return inner
 
 
 def renumber_json(text: str, numbers: dict[int, int], specials: dict[str, int]) -> str:
-    """The same cuts with other numbers (old -> new), nothing put around a text, and `specials` added by name."""
+    """Return a tokenizer.json with the ids of `numbers` (old -> new) and without post-processing.
+
+    `specials` (name -> id) are added as special tokens.
+    """
     table = json.loads(text)
-    vocabulary = table["model"]["vocab"]
-    if not isinstance(vocabulary, dict):
-        raise UsageError(f"tokenizer.json: a model of type {table['model'].get('type')!r}; only BPE can be imported")
-    # Special pieces stand in the vocabulary too: the library numbers anew what it does not find there.
+    if not isinstance(table["model"]["vocab"], dict):
+        raise UsageError(
+            f"tokenizer.json: its model has the type {table['model'].get('type')!r}; only BPE can be imported"
+        )
+    vocabulary: dict[str, int] = table["model"]["vocab"]
+    # Special tokens must be in the vocabulary too: the library gives new ids to those it does not find there.
     table["model"]["vocab"] = specials | {piece: numbers[i] for piece, i in vocabulary.items() if i in numbers}
     added = [one | {"id": numbers[one["id"]]} for one in table.get("added_tokens", ()) if one["id"] in numbers]
     names = {one["content"] for one in added}

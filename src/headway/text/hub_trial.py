@@ -1,4 +1,4 @@
-"""Is a tokenizer.json of unknown origin safe to open? Found out in another process, whose memory is limited."""
+"""Check in a child process with limited memory that an untrusted tokenizer.json is safe to open."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from headway.errors import UsageError
 from headway.subprocesses import python, surroundings
@@ -14,15 +14,15 @@ from headway.text import files
 from headway.text.spm import MEMORY, SHARE
 
 SECONDS = 60.0
-STEPS = 32  # of one normaliser or decoder
-GROWTH = 64  # how many times as long a normaliser or decoder may make a text
-LONGEST = 10_000  # characters of a piece, a pattern or a replacement
+STEPS = 32  # most steps of a normaliser or decoder
+GROWTH = 64  # most times as long as the input that the output of a normaliser or decoder may be
+LONGEST = 10_000  # most characters of a token, a pattern or a replacement
 TEXTS = ("", " ", "A b.", "ÄÖ ß", "日本語", "<s>", "\0\n", "\U0001f600" * 50, "word " * 500)
-REFUSED = 3  # what the child exits with when it can say why
+REFUSED = 3  # exit code of the child when it has printed a reason
 
 
 def try_json_in_child(text: bytes, name: str, seconds: float = SECONDS) -> None:
-    """Open it in another process first: what takes too much memory ends that process and not this one."""
+    """Open the file in a child process; UsageError if that fails, or takes too much memory or `seconds`."""
     command, where = python("-m", __name__, str(limits(len(text)))), surroundings()
     where["env"] |= {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
     try:
@@ -36,14 +36,15 @@ def try_json_in_child(text: bytes, name: str, seconds: float = SECONDS) -> None:
 
 
 def limits(size: int) -> int:
-    """Bytes of memory that opening a file of this size may take."""
+    """Return how many bytes of memory the child may take to open a file of `size` bytes."""
     return MEMORY + SHARE * size
 
 
-# ---------------------------------------------------------------- in the child
+# ---------------------------------------------------------------- child process
 
 
 def main() -> None:
+    """Read a file from stdin and exit with REFUSED and a reason on stdout if it must not be used."""
     limit_memory(int(sys.argv[1]))
     data = sys.stdin.buffer.read()
     try:
@@ -54,7 +55,7 @@ def main() -> None:
 
 
 def limit_memory(most: int) -> None:
-    """Where the system can: on Windows and macOS only time is limited."""
+    """Limit the memory of this process to `most` bytes. Windows and macOS cannot; there only time is limited."""
     try:
         import resource
 
@@ -64,23 +65,25 @@ def limit_memory(most: int) -> None:
 
 
 def examine(data: bytes) -> None:
-    """ValueError where a text or a piece can grow without bounds, or the library does not take the file."""
+    """Raise ValueError if a text or a token could grow without bounds, or if the library refuses the file."""
     from headway.text.hub import open_json
 
-    table = files.parse_json(data)
-    if not isinstance(table, dict):
+    parsed = files.parse_json(data)
+    if not isinstance(parsed, dict):
         raise ValueError("it is not a JSON object")
+    table = cast(dict[str, object], parsed)
     for name in ("normalizer", "decoder"):
         check_growth(name, table.get(name))
     longest = max((len(string) for string in strings(table)), default=0)
     if longest > LONGEST:
-        raise ValueError(f"a piece or a pattern has {longest:,} characters, at most {LONGEST:,} are allowed")
+        raise ValueError(f"a token or a pattern has {longest:,} characters; at most {LONGEST:,} are allowed")
     inner = open_json(data.decode())
     for text in TEXTS:
         inner.decode(inner.encode(text, add_special_tokens=False).ids)
 
 
-def check_growth(name: str, part: Any) -> None:
+def check_growth(name: str, part: object) -> None:
+    """Raise ValueError if a normaliser or decoder has too many steps or could make a text too long."""
     every = list(steps(part))
     grown = math.prod(map(growth, every))
     if len(every) > STEPS or grown > GROWTH:
@@ -90,37 +93,39 @@ def check_growth(name: str, part: Any) -> None:
         )
 
 
-def steps(part: Any) -> Iterator[dict[str, Any]]:
-    """What is done one after another, out of sequences inside sequences."""
+def steps(part: object) -> Iterator[dict[str, Any]]:
+    """Yield the steps of a normaliser or decoder in order, flattening nested sequences."""
     if not isinstance(part, dict):
         return
-    inner = part.get("normalizers", part.get("decoders"))
+    step = cast(dict[str, Any], part)
+    inner = step.get("normalizers", step.get("decoders"))
     if isinstance(inner, list):
-        for one in inner:
+        for one in cast(list[object], inner):
             yield from steps(one)
     else:
-        yield part
+        yield step
 
 
 def growth(step: dict[str, Any]) -> float:
-    """The most that one step makes of one character. A pattern may fit between any two characters."""
+    """Return the most characters that a step makes of one character. A pattern may match between any two characters."""
     pattern = step.get("pattern")
-    fixed = pattern.get("String", "") if isinstance(pattern, dict) else ""
+    fixed: str = cast(dict[str, Any], pattern).get("String", "") if isinstance(pattern, dict) else ""
     put = len(step.get("content") or "")
     return max(1.0, put / len(fixed) if fixed else 1 + put if pattern else 1, 1 + len(step.get("prepend") or ""))
 
 
-def strings(table: Any) -> Iterator[str]:
-    """All texts of a table but the packed rules of sentencepiece, which are long and of fixed effect."""
+def strings(table: object) -> Iterator[str]:
+    """Yield all strings of a JSON value except sentencepiece's packed rules, which are long but harmless."""
     if isinstance(table, str):
         yield table
     elif isinstance(table, dict):
-        yield from table
-        for name, value in table.items():
+        named = cast(dict[str, object], table)
+        yield from named
+        for name, value in named.items():
             if name != "precompiled_charsmap":
                 yield from strings(value)
     elif isinstance(table, list):
-        for value in table:
+        for value in cast(list[object], table):
             yield from strings(value)
 
 

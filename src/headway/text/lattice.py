@@ -1,4 +1,7 @@
-"""Subword regularisation (Kudo 2018): draw a segmentation in proportion to its probability to the alpha."""
+"""Subword regularisation (Kudo 2018): draw a segmentation in proportion to its probability to the power alpha.
+
+Ours rather than sentencepiece's sampling: it segments a whole batch with NumPy and is a pure function of its keys.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ from headway.text.segmenting import Alphabet, Pairs, by_length, draw
 
 
 class Lattice:
-    """All segmentations of a word: sum their probabilities forwards, draw one of them backwards."""
+    """A segmenter that sums the probabilities of all segmentations forwards and draws one of them backwards."""
 
     def __init__(self, alphabet: Alphabet, alpha: float) -> None:
         self._alphabet = alphabet
         self._longest = max((len(letters) for letters in alphabet.composed.values()), default=1)
-        self._scores = np.append(alpha * alphabet.scores, -np.inf)  # the last answers for -1: no piece
+        self._scores = np.append(alpha * alphabet.scores, -np.inf)  # index -1, which means "no subword", finds the last
         self._steps, self._complete = _tree(alphabet)
 
     def __call__(self, words: Ragged, keys: UInt64[np.ndarray, "n"]) -> Ragged:
@@ -26,7 +29,7 @@ class Lattice:
         return self._draw(pieces, self._scores[pieces], keys)
 
     def _pieces(self, letters: Integer[np.ndarray, "m w"]) -> Int[np.ndarray, "m w l"]:
-        """The piece that starts at each letter, for every length, or -1."""
+        """Return the id of the subword that starts at each letter, for every length in letters, or -1."""
         count, width = letters.shape
         longest = min(self._longest, width)
         pieces = np.full((count, width, longest), -1, dtype=np.int32)
@@ -45,18 +48,19 @@ class Lattice:
         scores: Float[np.ndarray, "m w l"],
         keys: UInt64[np.ndarray, "m"],
     ) -> Int[np.ndarray, "m w"]:
-        """From the end to the beginning, each last piece by its share of the ways to get there."""
+        """Draw subwords from the end to the beginning, each by its share of the weight of all paths that end there."""
         count, width, longest = pieces.shape
-        ways = self._forward(scores)
+        paths = self._forward(scores)
         out = np.full((count, width), -1, dtype=np.int32)
-        rows, end = np.arange(count), np.full(count, width)
-        lengths = np.arange(1, longest + 1)
+        rows: Int[np.ndarray, "r"] = np.arange(int(count))
+        end: Int[np.ndarray, "r"] = np.full(int(count), int(width))
+        lengths: Int[np.ndarray, "l"] = np.arange(1, int(longest) + 1)
         for place in range(width - 1, -1, -1):
-            start = end[:, None] - lengths
+            start: Int[np.ndarray, "r l"] = end[:, None] - lengths
             inside = np.maximum(start, 0)
-            weight = ways[rows[:, None], inside] + scores[rows[:, None], inside, lengths - 1]
+            weight = paths[rows[:, None], inside] + scores[rows[:, None], inside, lengths - 1]
             noise = _gumbel(draw(keys[rows], end, longest))
-            length = np.where(start >= 0, weight + noise, -np.inf).argmax(axis=1) + 1
+            length: Int[np.ndarray, "r"] = np.where(start >= 0, weight + noise, -np.inf).argmax(axis=1) + 1
             end = end - length
             out[rows, place] = pieces[rows, end, length - 1]
             rows, end = rows[end > 0], end[end > 0]
@@ -64,23 +68,23 @@ class Lattice:
 
     @staticmethod
     def _forward(scores: Float[np.ndarray, "m w l"]) -> Float[np.ndarray, "m v"]:
-        """The log of the summed weight of all ways to reach each place."""
+        """Return the log of the summed weight of all paths from the beginning to each position."""
         count, width, longest = scores.shape
-        ways = np.zeros((count, width + 1))
+        paths = np.zeros((count, width + 1))
         for end in range(1, width + 1):
-            lengths = np.arange(1, min(longest, end) + 1)
-            ways[:, end] = np.logaddexp.reduce(ways[:, end - lengths] + scores[:, end - lengths, lengths - 1], axis=1)
-        return ways
+            lengths: Int[np.ndarray, "l"] = np.arange(1, min(int(longest), end) + 1)
+            paths[:, end] = np.logaddexp.reduce(paths[:, end - lengths] + scores[:, end - lengths, lengths - 1], axis=1)
+        return paths
 
 
 def _gumbel(bits: UInt64[np.ndarray, "m l"]) -> Float[np.ndarray, "m l"]:
-    """Added to log weights, the largest is a fair draw."""
+    """Return Gumbel noise: the argmax of log weights plus this noise is a draw in proportion to the weights."""
     uniform = ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
     return -np.log(-np.log(uniform))
 
 
 def _tree(alphabet: Alphabet) -> tuple[Pairs, Int[np.ndarray, "k"]]:
-    """The letters of all pieces as a tree: steps from node to node, and the piece complete at each node."""
+    """Return a trie of all subwords: (node, letter) -> node, and the subword that ends at each node or -1."""
     steps: dict[tuple[int, int], int] = {}
     complete = [-1]
     for piece, letters in alphabet.composed.items():

@@ -1,4 +1,4 @@
-"""Spans of a source that must come out untouched: code, markup, placeholders, whatever a pattern finds."""
+"""Spans of a source that must appear unchanged in its translation: code, markup, placeholders and the like."""
 
 from __future__ import annotations
 
@@ -14,42 +14,44 @@ from headway.errors import UsageError
 from headway.text.tokenizer import Tokenizer
 from headway.text.vocabulary import EOS
 
-SECONDS = 2.0  # that all patterns together may take for one text
-HIDDEN = "\0"  # in the place of every character of a span, where only the rest counts
-STRANGER = "\U0010fffd"  # for private use: in no vocabulary, so no piece joins it with what follows
+SECONDS = 2.0  # time limit for all patterns together on one text
+HIDDEN = "\0"  # replaces every character of a span where spans must not be searched
+STRANGER = "\U0010fffd"  # private use: in no vocabulary, so no subword joins it with the text behind it
 
 
 class Span(NamedTuple):
-    """A stretch of a text."""
+    """A part of a text that a pattern matched: `text[start:end]`."""
 
     start: int
     end: int
     text: str
-    within: bool  # something other than a space stands before it
+    within: bool  # whether a character other than a space precedes it
 
 
 def compiled(patterns: Sequence[str]) -> list[regex.Pattern[str]]:
-    """Refuse what is no regular expression, and what matches nothing at all."""
+    """Return the patterns compiled; UsageError for an invalid one or one that matches the empty text."""
     if isinstance(patterns, str):
         raise UsageError(f"keep {patterns!r}: give a list of regular expressions, not one string")
     return [one_compiled(text) for text in patterns]
 
 
 def one_compiled(text: str) -> regex.Pattern[str]:
-    """`regex` instead of `re`: its searches can be given a time limit."""
+    """Return one pattern compiled by `regex`, whose searches, unlike those of `re`, accept a time limit."""
     try:
         pattern = regex.compile(text)
     except (regex.error, OverflowError, RecursionError) as error:
-        raise UsageError(f"keep {text!r}: no regular expression: {error}") from None
+        raise UsageError(f"keep {text!r}: not a regular expression: {error}") from None
     if pattern.search(""):
-        raise UsageError(f"keep {text!r}: it matches an empty text; let it ask for at least one character")
+        raise UsageError(f"keep {text!r}: it matches the empty text; change it to match at least one character")
     return pattern
 
 
 def spans_of(text: str, patterns: Iterable[regex.Pattern[str]]) -> list[Span]:
-    """What is to be kept. Of matches that overlap the first counts, and of two that begin together the longer.
+    """Return the spans to protect, in order.
 
-    UsageError when the patterns take longer than SECONDS for this text.
+    Of matches that overlap, the first wins; of two that begin together, the longer.
+
+    UsageError if the patterns take longer than SECONDS for this text.
     """
     end = time.monotonic() + SECONDS
     matches = {match for pattern in patterns for match in matches_of(text, pattern, end)}
@@ -61,7 +63,7 @@ def spans_of(text: str, patterns: Iterable[regex.Pattern[str]]) -> list[Span]:
 
 
 def matches_of(text: str, pattern: regex.Pattern[str], end: float) -> list[tuple[int, int]]:
-    """Where a pattern matches something; UsageError if the search is not over at the time `end`."""
+    """Return start and end of each match; UsageError if the search is not finished at the monotonic time `end`."""
     try:
         left = max(end - time.monotonic(), 0.001)
         return [match.span() for match in pattern.finditer(text, timeout=left) if match[0]]
@@ -73,7 +75,7 @@ def matches_of(text: str, pattern: regex.Pattern[str], end: float) -> list[tuple
 
 
 def hidden(text: str, spans: Iterable[Span]) -> str:
-    """The text without what the spans say; every other character stays in its place."""
+    """Return the text with every character of the spans replaced by HIDDEN; all other offsets stay the same."""
     parts: list[str] = []
     here = 0
     for span in spans:
@@ -83,11 +85,11 @@ def hidden(text: str, spans: Iterable[Span]) -> str:
 
 
 def unbroken(cuts: Iterable[tuple[str, str]], spans: Sequence[Span]) -> list[tuple[str, str]]:
-    """Sentences, each with the gap after it; where a span lies across a gap, both sides are one sentence."""
+    """Return (sentence, gap) pairs in which sentences are joined again where a span crosses the gap between them."""
     starts, here = [span.start for span in spans], 0
     found: list[tuple[str, str]] = []
     for sentence, gap in cuts:
-        last = bisect_left(starts, here) - 1  # of the spans that begin before this sentence
+        last = bisect_left(starts, here) - 1  # the last span that begins before this sentence
         across = last >= 0 and spans[last].end > here
         here += len(sentence) + len(gap)
         before = "".join(found.pop()) if across else ""
@@ -96,9 +98,9 @@ def unbroken(cuts: Iterable[tuple[str, str]], spans: Sequence[Span]) -> list[tup
 
 
 def seam(length: int, spans: Sequence[Span]) -> int:
-    """The place nearest to the middle of a text at which no span is cut; the middle, if there is none."""
+    """Return the offset nearest to the middle of a text that lies in no span, or the middle if there is none."""
     middle = length // 2
-    across = bisect_left(spans, middle, key=lambda one: one.start) - 1  # of the spans that begin before the middle
+    across = bisect_left(spans, middle, key=lambda one: one.start) - 1  # the last span that begins before the middle
     if across < 0 or spans[across].end <= middle:
         return middle
     ends = [place for place in (spans[across].start, spans[across].end) if 0 < place < length]
@@ -106,7 +108,10 @@ def seam(length: int, spans: Sequence[Span]) -> int:
 
 
 def lost(wanted: Iterable[str], text: str) -> list[str]:
-    """Those that a text lacks, each as often as it is wanted. A place in the text serves one of them, the longest."""
+    """Return the strings that a text lacks, each as often as it is missing.
+
+    Each occurrence in the text counts for one string only, the longest that matches.
+    """
     missing: list[str] = []
     for span, times in sorted(Counter(wanted).items(), key=lambda pair: -len(pair[0])):
         here = min(times, text.count(span))
@@ -116,7 +121,7 @@ def lost(wanted: Iterable[str], text: str) -> list[str]:
 
 
 def phrases_of(spans: Iterable[Span], tokenizer: Tokenizer, room: int) -> list[list[int]]:
-    """The spans in pieces of the target, but for those that it cannot spell and those for which there is no room."""
+    """Return the token ids of each span, without spans that the tokeniser cannot spell or that exceed `room` tokens."""
     said = [phrase for span in spans if (phrase := pieces(span, tokenizer))]
     found: list[list[int]] = []
     for phrase in [*said, *nested(said)]:
@@ -127,7 +132,7 @@ def phrases_of(spans: Iterable[Span], tokenizer: Tokenizer, room: int) -> list[l
 
 
 def nested(phrases: list[list[int]]) -> list[list[int]]:
-    """Those that others hold, once for each time: said there they do not count for themselves."""
+    """Return the phrases contained in other phrases, once for each occurrence: they are required in addition."""
     kinds = [phrase for place, phrase in enumerate(phrases) if phrase not in phrases[:place]]
     return [
         kind
@@ -139,9 +144,9 @@ def nested(phrases: list[list[int]]) -> list[list[int]]:
 
 
 def pieces(span: Span, tokenizer: Tokenizer) -> list[int]:
-    """A span after a space, or not, as it stands in the source; nothing if no pieces give it back as it is."""
+    """Return the token ids that decode to exactly this span, spaced as in the source; empty if there are none."""
     stranger = tokenizer.encode(STRANGER)
     inside = tokenizer.encode(STRANGER + span.text)[len(stranger) :]
     ways = [inside, tokenizer.encode(span.text)] if span.within else [tokenizer.encode(span.text)]
     exact = (way for way in ways if min(way, default=EOS) > EOS and tokenizer.decode(way) == span.text)
-    return next(exact, [])
+    return next(exact, list[int]())

@@ -1,4 +1,4 @@
-"""Many rows of different lengths in one flat array."""
+"""Ragged arrays: many rows of different lengths in one flat array."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from jaxtyping import Int, Integer
 
 
 class Ragged(NamedTuple):
-    """Row i is `flat[offsets[i] : offsets[i + 1]]`; the first offset is 0, the last is the length of `flat`."""
+    """A ragged array: row i is `flat[offsets[i] : offsets[i + 1]]`.
+
+    The first offset is 0 and the last is the length of `flat`.
+    """
 
     flat: Integer[np.ndarray, "p"]
     offsets: Int[np.ndarray, "m"]
@@ -19,7 +22,7 @@ class Ragged(NamedTuple):
         return np.diff(self.offsets)
 
     def take(self, rows: Integer[np.ndarray, "n"]) -> Ragged:
-        """The named rows, in the named order, without a loop."""
+        """Return the given rows in the given order, computed without a Python loop."""
         begins = self.offsets[rows]
         lengths = self.offsets[rows + 1] - begins
         offsets = offsets_of(lengths)
@@ -28,17 +31,19 @@ class Ragged(NamedTuple):
 
 
 def offsets_of(lengths: Integer[np.ndarray, "n"]) -> Int[np.ndarray, "m"]:
+    """Return the offsets of rows of these lengths: one more than there are rows."""
     return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
 
 
 class Growing:
-    """An array that can be added to at its end, cheaply."""
+    """An array with amortised constant-time append."""
 
     def __init__(self, first: np.ndarray) -> None:
         self._room, self._used = first, len(first)
 
     @property
     def array(self) -> np.ndarray:
+        """The elements appended so far, without a copy."""
         return self._room[: self._used]
 
     def append(self, more: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""The pieces of a sentencepiece model under other numbers: what it cuts stays, where it stands changes."""
+"""Give the pieces of a sentencepiece model other ids without changing how it segments text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from headway.text.spm import Piece, fields, varint
 from headway.text.vocabulary import BOS, EOS, PAD, UNK
 
-_PIECES, _TRAINER, _SELF_TEST = 1, 2, 4  # fields of a model
-_SIZE, _NAMES = 4, (45, 46, 47, 48)  # fields of a trainer: pieces in all; names of unk, bos, eos and pad
+_PIECES, _TRAINER, _SELF_TEST = 1, 2, 4  # fields of ModelProto
+_SIZE, _NAMES = 4, (45, 46, 47, 48)  # fields of TrainerSpec: vocabulary size; names of unk, bos, eos and pad
 _SPECIAL = {40: UNK, 41: BOS, 42: EOS, 43: PAD}
 
 
 def renumbered(model: bytes, pieces: Sequence[Piece]) -> bytes:
-    """The same rules and scores with these pieces in this order; the first four are pad, unk, bos and eos."""
+    """Return the model file with these pieces in this order; the first four must be pad, unk, bos and eos."""
     kept = [(number, value, raw) for number, value, raw in fields(model) if number not in (_PIECES, _SELF_TEST)]
     rest = (
         _trainer(value, len(pieces)) if n == _TRAINER and isinstance(value, bytes) else raw for n, value, raw in kept

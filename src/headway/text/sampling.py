@@ -1,4 +1,4 @@
-"""Show the model its words cut in other ways: subword regularisation for whole corpora at once."""
+"""Subword regularisation for whole batches: replace encoded words by other segmentations of the same words."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from headway.text.segmenting import Segmenter, draw, mix
 from headway.text.tokenizer import Tokenizer
 from headway.text.vocabulary import SPECIAL_PIECES
 
-LONGEST_WORD = 16  # pieces; a longer one (a sentence without spaces) is taken apart first
-CHUNK = 4  # pieces in each part of it
-LARGEST_TABLE = 1 << 25  # pieces remembered before the table is begun anew
+LONGEST_WORD = 16  # tokens; a longer word (such as a sentence without spaces) is split first
+CHUNK = 4  # tokens in each part of a split word
+LARGEST_TABLE = 1 << 25  # most tokens in the cache of segmentations before it is emptied
 
 
 class Resampler:
-    """Encoded sentences in, the same text in other pieces out.
+    """Replace encoded sentences by the same text in other tokens.
 
-    Each distinct word has `variants` segmentations, made when first drawn: a pure function of seed, word
+    Each distinct word has `variants` segmentations, computed when first drawn: a pure function of seed, word
     and number, so neither the order of the calls nor the process matters. Each occurrence draws one of them.
-    A word of more than 16 pieces, as in scripts without spaces, is taken apart between pieces into parts of
-    4, at places that change with every draw; the parts are treated as words.
+    A word of more than 16 tokens, as in scripts without spaces, is split between tokens into parts of 4,
+    at positions that change with every draw; the parts are treated as words.
     """
 
     def __init__(self, tokenizer: Tokenizer, alpha: float, variants: int = 16, seed: int = 0) -> None:
@@ -36,7 +36,7 @@ class Resampler:
     def __call__(
         self, flat: Integer[np.ndarray, "p"], offsets: Int[np.ndarray, "m"], rng: np.random.Generator
     ) -> tuple[Integer[np.ndarray, "q"], Int[np.ndarray, "m"]]:
-        """Ragged sentences (row i is `flat[offsets[i] : offsets[i + 1]]`) with new pieces; tags stay."""
+        """Return ragged sentences (row i is `flat[offsets[i] : offsets[i + 1]]`) with new tokens; tags stay."""
         if self._table is None or len(flat) == 0:
             return flat, offsets
         begins = self._part(self._words(flat, offsets), len(flat), rng)
@@ -46,14 +46,14 @@ class Resampler:
         return drawn.flat.astype(flat.dtype), ends
 
     def _words(self, flat: Integer[np.ndarray, "p"], offsets: Int[np.ndarray, "m"]) -> Bool[np.ndarray, "p"]:
-        """Where a word begins: at its mark, at a special piece, after one, and at every sentence."""
+        """Return True where a word begins: at its space mark, at and after a special token, and at every sentence."""
         begins = self._opens[flat]
         begins[1:] |= self._special[flat[:-1]]
         begins[offsets[:-1][np.diff(offsets) > 0]] = True
         return begins
 
     def _part(self, begins: Bool[np.ndarray, "p"], count: int, rng: np.random.Generator) -> Int[np.ndarray, "w"]:
-        """Take words that are too long apart, somewhere else each time."""
+        """Return the start of each word; words that are too long are split at random positions."""
         places = np.flatnonzero(begins)
         lengths = np.diff(np.append(places, count))
         long = lengths > LONGEST_WORD
@@ -65,14 +65,14 @@ class Resampler:
         return np.flatnonzero(begins | (cut & np.repeat(long, lengths)))
 
     def _hash(self, words: Ragged) -> UInt64[np.ndarray, "w"]:
-        """A name of 64 bits for each word, from its pieces and their places."""
+        """Return a 64-bit hash of each word, from its tokens and their positions."""
         within = np.arange(len(words.flat)) - np.repeat(words.offsets[:-1], words.lengths)
         placed = self._names[words.flat] * (mix(within.astype(np.uint64) + np.uint64(1)) | np.uint64(1))
         return np.add.reduceat(placed, words.offsets[:-1])
 
 
 class Table:
-    """The segmentations made so far: word and number -> an entry in one long array of pieces."""
+    """A cache of segmentations: word and number of the variant -> an entry in one long array of tokens."""
 
     def __init__(self, segment: Segmenter, variants: int, seed: int) -> None:
         self._segment, self._variants = segment, variants
@@ -80,14 +80,14 @@ class Table:
         self._clear()
 
     def _clear(self) -> None:
-        self._hashes = np.empty(0, dtype=np.uint64)  # of the words, sorted
-        self._rows = np.empty(0, dtype=np.int64)  # of these words in the next table
-        self._entries = Growing(np.empty((0, self._variants), dtype=np.int32))  # -1: not made yet
-        self._flat = Growing(np.empty(0, dtype=np.int32))  # all entries, one after the other
+        self._hashes = np.empty(0, dtype=np.uint64)  # hashes of the words, sorted
+        self._rows = np.empty(0, dtype=np.int64)  # row of each of these words in _entries
+        self._entries = Growing(np.empty((0, self._variants), dtype=np.int32))  # [word, variant]; -1: not computed yet
+        self._flat = Growing(np.empty(0, dtype=np.int32))  # tokens of all entries
         self._offsets = Growing(np.zeros(1, dtype=np.int64))
 
     def __call__(self, words: Ragged, hashes: UInt64[np.ndarray, "w"], rng: np.random.Generator) -> Ragged:
-        """One segmentation for each word, drawn evenly from its variants."""
+        """Return one segmentation of each word, drawn uniformly from its variants."""
         if len(self._flat.array) > LARGEST_TABLE:
             self._clear()
         number = rng.integers(self._variants, size=len(hashes))
@@ -99,7 +99,7 @@ class Table:
         return Ragged(self._flat.array, self._offsets.array).take(self._entries.array[row, number])
 
     def _find(self, hashes: UInt64[np.ndarray, "w"]) -> Int[np.ndarray, "w"]:
-        """The row of each word; new words get a new one."""
+        """Return the row of each word; a new word gets a new row."""
         place = np.searchsorted(self._hashes, hashes)
         known = place < len(self._hashes)
         known[known] = self._hashes[place[known]] == hashes[known]
@@ -120,7 +120,7 @@ class Table:
         number: Int[np.ndarray, "w"],
         which: Int[np.ndarray, "n"],
     ) -> None:
-        """Cut the words that were drawn with a number they were never drawn with before."""
+        """Compute and store the variants of the words at `which`, drawn here for the first time."""
         keys = mix(hashes[which] ^ self._salts[number[which]])
         cut = self._segment(words.take(which), keys)
         count = len(self._offsets.array) - 1

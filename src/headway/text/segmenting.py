@@ -1,4 +1,4 @@
-"""What the ways to cut a word differently share: spelling, random bits, and words of one length together."""
+"""Shared parts of subword segmenters: spelling, batches of words of equal length, and random bits."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ from jaxtyping import Int, Integer, UInt64
 from headway.text.ragged import Ragged, offsets_of
 from headway.text.spm import Kind, Piece
 
-_CELLS = 1 << 20  # at most so many letters at a time, to bound memory
+_CELLS = 1 << 20  # most letters segmented at a time, to bound memory
 
 
-# Cuts each word in another way: a pure function of the word and its key.
+# Returns another segmentation of each word, as a pure function of the word and its key.
 Segmenter = Callable[[Ragged, UInt64[np.ndarray, "n"]], Ragged]
 
 
 class Unchanged:
-    """For symbols that cannot be cut."""
+    """A segmenter that returns the words as they are, for symbols that cannot be split."""
 
     def __call__(self, words: Ragged, keys: UInt64[np.ndarray, "n"]) -> Ragged:
         return words
 
 
 class Alphabet:
-    """The smallest pieces, called letters. Bytes, given and special pieces are never cut nor joined."""
+    """The subwords of a vocabulary and their spelling in letters, its smallest subwords.
+
+    Bytes, user-defined and special pieces are never split or merged.
+    """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         normal = {piece.text: i for i, piece in enumerate(pieces) if piece.kind == Kind.NORMAL}
         self.ids = normal
         self.scores = np.array([piece.score for piece in pieces])
         spelled = [self._spell(i, piece, normal) for i, piece in enumerate(pieces)]
-        lengths = np.array([len(letters) for letters in spelled])
+        lengths = np.array([len(letters) for letters in spelled], dtype=np.int64)
         self.spelling = Ragged(np.array(list(chain.from_iterable(spelled))), offsets_of(lengths))
         self.composed = {i: letters for i, letters in enumerate(spelled) if len(letters) > 1}
 
@@ -47,12 +50,13 @@ class Alphabet:
         return len(self.scores)
 
     def spell(self, words: Ragged) -> Ragged:
+        """Return the words with every subword replaced by its letters."""
         letters = self.spelling.take(words.flat)
         return Ragged(letters.flat, letters.offsets[words.offsets])
 
 
 class Pairs:
-    """A table from pairs of numbers to a number, looked up many at a time; -1 stands for nothing."""
+    """A vectorised table (left, right) -> value of integers; `find` returns -1 for a pair that is not in it."""
 
     def __init__(self, table: dict[tuple[int, int], int], width: int) -> None:
         self._width = width + 1
@@ -62,12 +66,12 @@ class Pairs:
         self._values = np.array(list(table.values()) or [-1], dtype=np.int32)[order]
 
     def find(self, left: Integer[np.ndarray, "*s"], right: Integer[np.ndarray, "*s"]) -> Int[np.ndarray, "*s"]:
-        wanted = self._key(left.astype(np.int64), right)
+        wanted: Int[np.ndarray, "*s"] = self._key(left.astype(np.int64), right)
         place = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
         return np.where(self._keys[place] == wanted, self._values[place], -1)
 
     def _key(self, left: Any, right: Any) -> Any:
-        return (left + 1) * self._width + right + 1  # moved by one, so that -1 never looks like a number
+        return (left + 1) * self._width + right + 1  # shifted by one, so that -1 is never mistaken for an id
 
 
 def by_length(
@@ -75,7 +79,7 @@ def by_length(
     keys: UInt64[np.ndarray, "n"],
     cut: Callable[[Integer[np.ndarray, "m w"], UInt64[np.ndarray, "m"]], Int[np.ndarray, "m w"]],
 ) -> Ragged:
-    """Cut words of the same length together, as rows of a matrix; `cut` fills what it does not need with -1."""
+    """Apply `cut` to words of the same length together, as rows of a matrix; `cut` pads its rows with -1."""
     lengths, out = words.lengths, np.full(len(words.flat), -1, dtype=np.int32)
     order = np.argsort(lengths, kind="stable")
     for same in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
@@ -91,13 +95,13 @@ def by_length(
 
 
 def mix(x: UInt64[np.ndarray, "*s"]) -> UInt64[np.ndarray, "*s"]:
-    """Scatter 64 bits (splitmix64): near inputs give unrelated outputs, the same on every machine."""
+    """Return a 64-bit hash of each number (splitmix64), the same on every machine."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
 def draw(keys: UInt64[np.ndarray, "m"], step: Integer[np.ndarray, "m"] | int, n: int) -> UInt64[np.ndarray, "m n"]:
-    """For each row n random numbers of 64 bits, a pure function of the row's key and the step."""
+    """Return `n` random 64-bit numbers for each row, a pure function of the row's key and the step."""
     states = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return mix(mix(keys + np.asarray(step).astype(np.uint64))[:, None] + states)

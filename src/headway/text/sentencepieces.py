@@ -1,4 +1,4 @@
-"""Apply a sentencepiece model: raw text in, the same raw text out, and no way in for special pieces."""
+"""Tokeniser of a sentencepiece model: decoding restores the raw text, and no text encodes to special pieces."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEGMENTERS = {spm.UNIGRAM: Lattice, spm.BPE: Dropout}
 
 
 class SentencePieces:
-    """A learnt subword vocabulary. Decoding gives back the text, apart from half surrogate pairs."""
+    """A sentencepiece model. Decoding restores the text exactly, apart from lone surrogates."""
 
     suffix = ".spm"
 
@@ -44,14 +44,14 @@ class SentencePieces:
 
     @classmethod
     def read(cls, path: Path, trusted: bool) -> SentencePieces:
-        """Open a file; one of unknown origin is tried in another process first."""
+        """Open a model file; unless `trusted`, it is first opened in a child process with limited memory."""
         model = files.read(path)
         if not trusted:
             spm.try_in_child(model, str(path))
         try:
             tokenizer = cls(model)
         except (RuntimeError, ValueError, IndexError):
-            raise UsageError(f"{path}: not a sentencepiece model, or damaged; copy it again") from None
+            raise UsageError(f"{path}: not a sentencepiece model, or it is damaged; copy it again") from None
         tokenizer._check(path)
         return tokenizer
 
@@ -60,12 +60,14 @@ class SentencePieces:
         found = (model.pad_id(), model.unk_id(), model.bos_id(), model.eos_id())
         if found != (PAD, UNK, BOS, EOS):
             wanted = f"pad, unk, bos, eos must be {PAD}, {UNK}, {BOS}, {EOS}"
-            raise UsageError(f"{path}: its special pieces are {found}, but {wanted}; learn the pieces with headway")
+            raise UsageError(
+                f"{path}: the ids of its special pieces are {found}, but {wanted}; learn the vocabulary with headway"
+            )
 
     # ------------------------------------------------------------ text to ids
 
     def encode(self, text: str) -> list[int]:
-        """One text, in this thread: a list of one would cost a pool of threads."""
+        """Return the ids of one text, encoded in this thread: the library starts a pool of threads for a list."""
         text = text if text.isascii() else mend(text)
         if SPACE_MARK in text:
             return self._encode_marked(text)
@@ -73,7 +75,7 @@ class SentencePieces:
         return self._name_unknown(text, ids) if self._uncut and UNK in ids else ids
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """All at once, with as many threads as there are cores."""
+        """Return the ids of each text; the library uses as many threads as there are cores."""
         texts = [text if text.isascii() else mend(text) for text in texts]
         plain = [text if SPACE_MARK not in text else "" for text in texts]
         encoded: list[list[int]] = self._processor.encode(plain)
@@ -93,9 +95,12 @@ class SentencePieces:
         return [self._uncut.get(name, UNK) if i == UNK else i for i, name in zip(ids, stretches, strict=True)]
 
     def _encode_marked(self, text: str) -> list[int]:
-        """The library reads "▁" as a space, so it goes in as a stand-in and comes out as its bytes."""
+        """Return the ids of a text with "▁", which the library would read as a space.
+
+        The mark is encoded as an unused character, whose byte tokens are then replaced by those of the mark.
+        """
         model = self._processor
-        codes = range(0x10FFFF, 0xFFFFF, -1)  # private use: hardly ever in a text
+        codes = range(0x10FFFF, 0xFFFFF, -1)  # private use: rare in texts
         absent = (chr(code) for code in codes if chr(code) not in text)
         stand_in = next(letter for letter in absent if model.piece_to_id(letter) == UNK)
         spelled = model.piece_to_id([f"<0x{byte:02X}>" for byte in stand_in.encode()])
@@ -107,7 +112,7 @@ class SentencePieces:
     # ------------------------------------------------------------ ids to text
 
     def decode(self, ids: Iterable[SupportsInt]) -> str:
-        """Special pieces and tags are silent; an unknown piece shows as ⁇."""
+        """Return the text of the ids. Special pieces and tags give nothing; an unknown piece gives ⁇."""
         return self._processor.decode([int(i) for i in ids if int(i) not in self._silent])
 
     def piece(self, index: int) -> str:
@@ -122,15 +127,15 @@ class SentencePieces:
     # ------------------------------------------------------------ other
 
     def segmenter(self, alpha: float) -> Segmenter:
-        """Other ways to cut a word: BPE-dropout, or draws from the unigram lattice, as the model was learnt."""
+        """Return a sampler of other segmentations: BPE-dropout for BPE, lattice sampling for unigram models."""
         algorithm, pieces = spm.contents(self._model)
         if algorithm not in _SEGMENTERS:
-            raise UsageError("only bpe and unigram pieces can be sampled; set sampling = 0")
+            raise UsageError("sampling needs a bpe or unigram model; set sampling = 0")
         return _SEGMENTERS[algorithm](Alphabet(pieces), alpha)
 
     @property
     def model(self) -> bytes:
-        """The sentencepiece model itself, as its file holds it."""
+        """The bytes of the sentencepiece model file."""
         return self._model
 
     def save(self, folder: Path, stem: str) -> None:
@@ -138,7 +143,7 @@ class SentencePieces:
 
 
 def _replace(ids: list[int], old: list[int], new: list[int]) -> list[int]:
-    if UNK in old:  # no bytes to fall back to: the mark is unknown, as the stand-in was
+    if UNK in old:  # the vocabulary has no bytes: the mark is unknown, as the unused character was
         return ids
     out: list[int] = []
     for i in ids:

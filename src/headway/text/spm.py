@@ -1,4 +1,8 @@
-"""The inside of a sentencepiece model file: what it holds, and whether it is safe to open."""
+"""Read and edit sentencepiece model files, and check that an untrusted one is safe to open.
+
+The few protocol buffer fields are parsed here: the library does not expose scores and kinds of all pieces, and the
+protobuf package would be a dependency for this file alone.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +18,19 @@ from headway.subprocesses import python, surroundings
 
 
 class Kind(IntEnum):
-    """The kinds of pieces, numbered as in sentencepiece_model.proto."""
+    """Types of pieces, numbered as in sentencepiece_model.proto."""
 
     NORMAL = 1
     UNKNOWN = 2
     CONTROL = 3
-    GIVEN = 4  # "user defined": always one piece
+    USER_DEFINED = 4  # never split
     UNUSED = 5
     BYTE = 6
 
 
 class Piece(NamedTuple):
+    """One entry of a sentencepiece vocabulary."""
+
     text: str
     score: float
     kind: int
@@ -34,21 +40,23 @@ UNIGRAM, BPE = 1, 2  # model types in sentencepiece_model.proto
 
 
 class Contents(NamedTuple):
+    """Algorithm (UNIGRAM or BPE) and vocabulary of a model file."""
+
     algorithm: int
     pieces: list[Piece]
 
 
-# ---------------------------------------------------------------- the wire format of protocol buffers
+# ---------------------------------------------------------------- wire format of protocol buffers
 
-_PIECES, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of a model
-_RULES, _RULE_FILE = 2, 6  # fields of a normaliser: its rules, and where they were read from
-_MODEL_TYPE = 3  # field of a trainer
+_PIECES, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of ModelProto
+_RULES, _RULE_FILE = 2, 6  # fields of NormalizerSpec: its rules, and the file they were read from
+_MODEL_TYPE = 3  # field of TrainerSpec
 _FIXED = {1: 8, 5: 4}  # bytes of a wire type with a fixed width
 
 
 def contents(model: bytes) -> Contents:
-    """The pieces with their scores and kinds, which the library does not tell completely."""
-    algorithm, pieces = UNIGRAM, []
+    """Return the algorithm and all pieces with scores and kinds, which the library does not expose completely."""
+    algorithm, pieces = UNIGRAM, list[Piece]()
     for number, value, _ in fields(model):
         if number == _PIECES and isinstance(value, bytes):
             pieces.append(_piece(value))
@@ -58,7 +66,7 @@ def contents(model: bytes) -> Contents:
 
 
 def without_rule_path(model: bytes) -> bytes:
-    """Drop the path of the rule file, so that the same text gives the same model wherever it is learnt."""
+    """Return the model without the path of its rule file, so that the same text gives the same model anywhere."""
     out = b""
     for number, value, raw in fields(model):
         if number == _NORMALIZER and isinstance(value, bytes):
@@ -69,7 +77,7 @@ def without_rule_path(model: bytes) -> bytes:
 
 
 def rules(model: bytes) -> bytes:
-    """How the model changes characters before it cuts, in the library's own form; empty if it does not."""
+    """Return the model's normalisation rules in the library's own binary form; empty if there are none."""
     specs = (value for number, value, _ in fields(model) if number == _NORMALIZER and isinstance(value, bytes))
     found = (value for spec in specs for number, value, _ in fields(spec) if number == _RULES)
     return next((value for value in found if isinstance(value, bytes)), b"")
@@ -82,7 +90,7 @@ def _piece(data: bytes) -> Piece:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, bytes | int, bytes]]:
-    """Each field as its number, its value and its bytes as they stand."""
+    """Yield number, value and raw bytes of each field of a protocol buffer message."""
     at = 0
     while at < len(data):
         begin = at
@@ -105,16 +113,17 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def varint(value: int) -> bytes:
-    out = []
+    """Return a non-negative integer as a protocol buffer varint."""
+    out: list[int] = []
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes([*out, value])
 
 
-# ---------------------------------------------------------------- is it safe?
+# ---------------------------------------------------------------- safety check
 
-MEMORY, SHARE = 1 << 30, 40  # bytes that the process may take, and as many more for each byte of the file
+MEMORY, SHARE = 1 << 30, 40  # memory limit of the child: bytes, and bytes more for each byte of the file
 
 _TRIAL = """
 import sys, sentencepiece
@@ -122,7 +131,7 @@ try:
     import resource
     resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
 except (ImportError, ValueError, OSError):
-    pass  # Windows and macOS: time alone is limited
+    pass  # Windows and macOS: only time is limited
 model = sentencepiece.SentencePieceProcessor(model_proto=sys.stdin.buffer.read())
 ids = list(range(len(model)))
 model.id_to_piece(ids), model.is_control(ids), model.decode(ids)
@@ -132,7 +141,7 @@ for text in ("", " ", "A b.", "ÄÖ ß", "日本語", "<s>", "\\0\\n", "\\U0001f
 
 
 def try_in_child(model: bytes, name: str, seconds: float = 30.0) -> None:
-    """Open a model of unknown origin in another process first: a broken one can kill the process."""
+    """Open an untrusted model in a child process, as a damaged one can crash the library; UsageError if it fails."""
     most = MEMORY + SHARE * len(model)
     command, where = python("-c", _TRIAL, str(most)), surroundings()
     try:
@@ -140,4 +149,4 @@ def try_in_child(model: bytes, name: str, seconds: float = 30.0) -> None:
     except subprocess.TimeoutExpired:
         raise UsageError(f"{name}: opening it takes more than {seconds:g} s; it is damaged or hostile") from None
     if trial.returncode != 0:
-        raise UsageError(f"{name}: not a usable sentencepiece model; it is damaged or was made by another tool")
+        raise UsageError(f"{name}: not a usable sentencepiece model: it is damaged or was made by another tool")

@@ -1,4 +1,4 @@
-"""Learn subword pieces from raw text with sentencepiece."""
+"""Learn a subword vocabulary from raw text with sentencepiece."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from headway.text.tags import check_tags, tag_piece
 from headway.text.unicode import SPACE_MARK, UNKNOWN, lowercase_rules, mend
 from headway.text.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 
-MOST_LINES = 1_000_000  # kept at once; of a larger text, pieces are learnt from half as many
-MOST_CHARACTERS = 100_000_000  # and so many characters
-LONGEST_LINE = 4_000  # characters; the trainer gives up on words of 65,536
-MANY_CHARACTERS = 1_500  # more different ones than this: Chinese, Japanese, or a mixture of scripts
+MOST_LINES = 1_000_000  # most lines of the sample; from a larger text half as many are drawn
+MOST_CHARACTERS = 100_000_000  # most characters of the sample, likewise
+LONGEST_LINE = 4_000  # characters; longer lines are truncated, as the trainer fails on words of 65,536
+MANY_CHARACTERS = 1_500  # a text with more distinct characters is Chinese, Japanese or of several scripts
 
 _RESERVED = re.compile(r"</?s>|<unk>|<pad>|<2.*>|<0x[0-9A-F]{2}>")
 _UNLEARNABLE = re.compile(f"[\0\r\n▅{SPACE_MARK}]")  # the trainer skips lines with one of these
@@ -31,10 +31,10 @@ _UNLEARNABLE = re.compile(f"[\0\r\n▅{SPACE_MARK}]")  # the trainer skips lines
 
 @dataclass(frozen=True)
 class Subword:
-    """Pieces learnt from the text: frequent words stay whole, rare ones are spelled in parts.
+    """Settings of a subword tokeniser: frequent words are one token, rare ones are several.
 
-    The text is not normalised: case, spaces and every character come back as they went in. Only `lowercase`
-    changes it, character by character, and the rule for it lies in the model file.
+    The text is not normalised: decoding restores case, spaces and every character. Only `lowercase` changes
+    the text, character by character, by a rule in the model file.
     """
 
     section: ClassVar[bool] = True
@@ -51,7 +51,7 @@ class Subword:
 
     def __post_init__(self) -> None:
         if self.size is not None and not 8 <= self.size <= 1_000_000:
-            raise ValueError(f"size = {self.size}: a vocabulary has 8 to 1,000,000 pieces")
+            raise ValueError(f"size = {self.size}: must be from 8 to 1,000,000")
         if self.coverage is not None and not 0.98 <= self.coverage <= 1:
             raise ValueError(f"coverage = {self.coverage}: must be from 0.98 to 1")
         if not 0 <= self.sampling < 1:
@@ -62,12 +62,12 @@ class Subword:
             raise ValueError("pieces: each may be given once")
 
     def learn(self, texts: Iterable[str], tags: tuple[str, ...] = ()) -> SentencePieces:
-        """Read the texts once, keep a bounded sample, and learn from that."""
+        """Return a tokeniser learnt from a bounded sample of the texts, which are read once."""
         check_tags(tags)
         sample = take_sample(texts)
         if not sample.lines:
-            raise UsageError("no text to learn pieces from: every line is empty; check the training files")
-        characters = len(set().union(*sample.lines))
+            raise UsageError("no text to learn subwords from: every line is empty; check the training files")
+        characters = len(set[str]().union(*sample.lines))
         coverage = self.coverage or (1.0 if characters <= MANY_CHARACTERS else 0.9995)
         fixed = len(SPECIAL_PIECES) + len(tags) + len(self.pieces) + 256 * self.byte_fallback
         size = self.size or max(choose_size(sample.total, self.joint), fixed + characters + 64)
@@ -105,8 +105,8 @@ class Subword:
     def _explain(self, error: str) -> str:
         small = re.search(r"smaller than required_chars\. (\d+) vs (\d+)", error)
         if small:
-            return f"size = {small[1]} is too small: characters, bytes and special pieces need at least {small[2]}"
-        return f"no pieces could be learnt from this text: sentencepiece says {error.strip()}"
+            return f"size = {small[1]} is too small: characters, bytes and special tokens need at least {small[2]}"
+        return f"sentencepiece could not learn subwords from this text: {error.strip()}"
 
 
 _TRAINER: dict[str, Any] = {
@@ -119,10 +119,10 @@ _TRAINER: dict[str, Any] = {
     "bos_piece": SPECIAL_PIECES[BOS],
     "eos_piece": SPECIAL_PIECES[EOS],
     "unk_surface": UNKNOWN,
-    "remove_extra_whitespaces": False,  # raw text out must be the raw text in
-    "hard_vocab_limit": False,  # a text too small for the size gives fewer pieces, not an error
+    "remove_extra_whitespaces": False,  # decoding must restore the raw text
+    "hard_vocab_limit": False,  # a text too small for the size gives a smaller vocabulary, not an error
     "max_sentence_length": 4 * LONGEST_LINE + 1,  # in bytes
-    "num_threads": 2,  # fixed: the pieces must not depend on the machine
+    "num_threads": 2,  # fixed: the vocabulary must not depend on the machine
     "minloglevel": 2,
 }
 
@@ -131,23 +131,25 @@ def _check_piece(piece: str) -> None:
     if not piece or any(letter.isspace() for letter in piece) or _UNLEARNABLE.search(piece) or piece != mend(piece):
         raise ValueError(f"pieces: {piece!r} must be at least one character, without spaces or ▁")
     if _RESERVED.fullmatch(piece):
-        raise ValueError(f"pieces: {piece!r} is the name of a special piece; choose another")
+        raise ValueError(f"pieces: {piece!r} is the name of a special token; choose another string")
 
 
 def choose_size(lines: int, joint: bool) -> int:
-    """About 10,000 pieces at 30,000 sentence pairs, 16,000 at 165,000, 32,000 at two million."""
+    """Return a vocabulary size: about 10,000 for 30,000 sentence pairs, 16,000 for 165,000, 32,000 for two million."""
     share = lines / (2 if joint else 1) / 30_000
-    size = 10_000 * share ** (0.276 if share >= 1 else 0.75)  # few sentences cannot teach many pieces
+    size = 10_000 * share ** (0.276 if share >= 1 else 0.75)  # the second for small corpora
     return min(32_000, 8 * round(size / 8))
 
 
 class Sample(NamedTuple):
+    """Lines drawn from a text."""
+
     lines: list[str]
-    total: int  # lines there were, empty ones not counted
+    total: int  # lines of the whole text without empty ones
 
 
 def take_sample(texts: Iterable[str]) -> Sample:
-    """Every line is as likely as any other to be kept, and the same ones are kept every time."""
+    """Return a uniform sample of the lines that is not empty, bounded in size, and the same every time."""
     chance, share = random.Random(0), 1.0
     lines: list[str] = []
     total = characters = 0
@@ -163,7 +165,7 @@ def take_sample(texts: Iterable[str]) -> Sample:
             share /= 2
             lines = [line for line in lines if chance.random() < 0.5]
             characters = sum(map(len, lines))
-    if share < 1:  # all texts that are too large give samples of one size: memory does not depend on theirs
+    if share < 1:  # all large texts give samples of the same size
         most = int(len(lines) * min(1.0, MOST_LINES / 2 / len(lines), MOST_CHARACTERS / 2 / characters))
         lines = [lines[place] for place in sorted(chance.sample(range(len(lines)), most))]
     return Sample(lines, total)

@@ -1,4 +1,4 @@
-"""A fixed list of symbols, characters or words, and their numbers."""
+"""Tokeniser with a fixed list of symbols, which are characters or words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, SupportsInt
+from typing import NamedTuple, SupportsInt, cast
 
 from headway.errors import UsageError
 from headway.text import files
@@ -17,16 +17,16 @@ from headway.text.vocabulary import SPECIAL_PIECES, UNK
 
 
 class Spelling(NamedTuple):
-    """How a text falls into symbols and how symbols make a text."""
+    """Functions that split a text into symbols and join symbols to a text."""
 
-    suffix: str  # of the file the symbols are kept in
+    suffix: str  # suffix of the tokeniser file
     split: Callable[[str], list[str]]
     join: Callable[[Iterable[str]], str]
     starts_word: Callable[[str], bool]
 
 
 class SymbolTokenizer:
-    """Special pieces first, then tags, then the symbols. What is not among them is unknown."""
+    """A tokeniser whose ids are special tokens, then language tags, then symbols. Other symbols are unknown."""
 
     def __init__(self, spelling: Spelling, symbols: Sequence[str], tags: Sequence[str] = ()) -> None:
         self._spelling = spelling
@@ -47,7 +47,7 @@ class SymbolTokenizer:
             raise UsageError(f"{path}: not JSON in UTF-8 ({error}); copy the file again") from None
         symbols, tags = (_strings(table, name) for name in ("symbols", "tags"))
         if symbols is None or tags is None:
-            raise UsageError(f"{path}: must hold two lists of different strings, symbols and tags; copy it again")
+            raise UsageError(f"{path}: must have two lists of distinct strings, symbols and tags; copy the file again")
         return cls(spelling, symbols, tags)
 
     def encode(self, text: str) -> list[int]:
@@ -61,7 +61,7 @@ class SymbolTokenizer:
         return [self._names[i] for i in self.encode(text)]
 
     def decode(self, ids: Iterable[SupportsInt]) -> str:
-        """Special pieces and tags are silent; an unknown symbol shows as ⁇."""
+        """Return the text of the ids. Special tokens and tags give nothing; an unknown symbol gives ⁇."""
         return self._spelling.join(self._shown[int(i)] for i in ids if int(i) in self._shown)
 
     def piece(self, index: int) -> str:
@@ -74,16 +74,17 @@ class SymbolTokenizer:
         return len(self._names)
 
     def segmenter(self, alpha: float) -> Segmenter:
-        """Symbols cannot be cut differently."""
+        """Return a segmenter that changes nothing: symbols cannot be split."""
         return Unchanged()
 
     def save(self, folder: Path, stem: str) -> None:
         files.write(folder / f"{stem}{self._spelling.suffix}", self._serialised)
 
 
-def _strings(table: Any, name: str) -> list[str] | None:
-    """A list of different strings, or None."""
-    found = table.get(name) if isinstance(table, dict) else None
-    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+def _strings(table: object, name: str) -> list[str] | None:
+    """Return `table[name]` if it is a list of distinct strings, else None."""
+    found = cast(dict[str, object], table).get(name) if isinstance(table, dict) else None
+    items = cast(list[object], found) if isinstance(found, list) else None
+    if items is None or not all(isinstance(item, str) for item in items) or len(set(items)) < len(items):
         return None
-    return found if len(set(found)) == len(found) else None
+    return cast(list[str], items)

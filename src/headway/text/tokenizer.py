@@ -1,4 +1,4 @@
-"""The seam between text and numbers: what every tokeniser can do, and the family of them."""
+"""The interface of all tokenisers, and functions that open them."""
 
 from __future__ import annotations
 
@@ -23,42 +23,48 @@ __all__ = ["Characters", "Subword", "Text", "Tokenizer", "Words", "load"]
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Raw text to numbers and back. Ids 0 to 3 are padding, unknown, begin and end; then come the tags."""
+    """Converts raw text to ids and back. Ids 0 to 3 are padding, unknown, begin and end; language tags follow."""
 
     tags: dict[str, int]  # language -> id of `<2language>`, which no text can produce
-    fingerprint: str  # two tokenisers with the same one do the same
+    fingerprint: str  # tokenisers with equal fingerprints behave alike
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without begin or end. Nothing in a text gives a special piece or a tag."""
+        """Return the ids of a text, without begin and end. No text gives the id of a special token or a tag."""
         ...
 
-    def encode_many(self, texts: Sequence[str]) -> list[list[int]]: ...
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of each text; faster than one call of `encode` a text."""
+        ...
 
     def decode(self, ids: Iterable[SupportsInt]) -> str:
-        """The text of the ids; special pieces and tags are silent, unknown shows as ⁇."""
+        """Return the text of the ids. Special tokens and tags give nothing; an unknown token gives ⁇."""
         ...
 
-    def pieces(self, text: str) -> list[str]: ...
+    def pieces(self, text: str) -> list[str]:
+        """Return the tokens of a text as strings."""
+        ...
 
-    def piece(self, index: int) -> str: ...
+    def piece(self, index: int) -> str:
+        """Return the token with this id as a string."""
+        ...
 
     def starts_word(self, index: int) -> bool:
-        """Does a new word begin with this piece?"""
+        """Return whether a new word begins with the token of this id."""
         ...
 
     def segmenter(self, alpha: float) -> Segmenter:
-        """Other ways to cut words, for sampling.Resampler."""
+        """Return a sampler of other segmentations of words, with strength `alpha`, for Resampler."""
         ...
 
     def save(self, folder: Path, stem: str) -> None:
-        """Write one file into the folder, for example `joint.spm`."""
+        """Write one file to the folder, for example `joint.spm` for the stem `joint`."""
         ...
 
     def __len__(self) -> int: ...
 
 
 def load(folder: Path, stem: str, trusted: bool = False) -> Tokenizer:
-    """Open what `save` wrote; `trusted` only for files of our own run, as a hostile one can crash us."""
+    """Open a tokeniser that `save` wrote. Set `trusted` for files of our own run only: others can crash the library."""
     suffixes = (SentencePieces.suffix, CHARACTERS.suffix, WORDS.suffix, HubPieces.suffix)
     names = [f"{stem}{suffix}" for suffix in suffixes]
     found = [name for name in names if (folder / name).is_file()]
@@ -75,19 +81,21 @@ def load(folder: Path, stem: str, trusted: bool = False) -> Tokenizer:
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """Source and target, often one and the same."""
+    """The tokenisers of source and target, which are the same object for a joint vocabulary."""
 
     source: Tokenizer
     target: Tokenizer
 
     @classmethod
     def load(cls, folder: Path, trusted: bool = False) -> Tokenizers:
+        """Open the tokenisers of a model folder: `joint.*`, or `source.*` and `target.*`."""
         if any(folder.glob("joint.*")):
             joint = load(folder, "joint", trusted)
             return cls(joint, joint)
         return cls(load(folder, "source", trusted), load(folder, "target", trusted))
 
     def save(self, folder: Path) -> None:
+        """Write one file, or two if source and target differ."""
         folder.mkdir(parents=True, exist_ok=True)
         if self.source is self.target:
             self.source.save(folder, "joint")
@@ -97,4 +105,5 @@ class Tokenizers:
 
     @property
     def fingerprint(self) -> str:
+        """A hash of both; tokenisers with equal fingerprints behave alike."""
         return f"{self.source.fingerprint}-{self.target.fingerprint}"

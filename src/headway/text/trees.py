@@ -1,4 +1,4 @@
-"""Trees written as text: `(S (NP XX XX )NP (VP XX )VP )S`, one leaf for each word of the sentence."""
+"""Parse constituency trees such as `(S (NP XX XX )NP (VP XX )VP )S`, with one leaf for each word of the sentence."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ OPENING, CLOSING = "(", ")"
 
 
 class Bracket(NamedTuple):
-    """A constituent: what it is called, and the leaves below it."""
+    """A constituent: its label, and the range of its leaves."""
 
     label: str
     start: int
-    end: int  # behind the last leaf
+    end: int  # one past the last leaf
 
 
 class Tree(NamedTuple):
-    """Constituents, inner ones first, and what stands for each word."""
+    """The constituents of a tree, inner ones first, and its leaves."""
 
     brackets: list[Bracket]
     leaves: list[str]
 
 
 def read_tree(text: str) -> Tree | None:
-    """None where brackets do not pair up; a closing one may leave its name out."""
+    """Return the tree, or None if brackets do not match. A closing bracket may omit its label."""
     tree, begun = Tree([], []), list[tuple[str, int]]()
     for piece in text.split():
         if piece.startswith(OPENING):

@@ -1,4 +1,4 @@
-"""The special pieces every vocabulary begins with."""
+"""Ids and names of the special tokens with which every vocabulary begins."""
 
 from __future__ import annotations
 

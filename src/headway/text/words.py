@@ -1,4 +1,4 @@
-"""One symbol for each word between spaces: for tags, phonemes and text that is already cut."""
+"""Word-level tokeniser, which splits at spaces: for tags, phonemes and text that is tokenised already."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from headway.text.tags import check_tags
 from headway.text.unicode import mend
 
 WORDS = Spelling(".words.json", str.split, " ".join, bool)
-MOST_COUNTED = 4_000_000  # different words counted at a time; the rarest are forgotten beyond
+MOST_COUNTED = 4_000_000  # most distinct words counted at a time; beyond that the rarer half is dropped
 
 
 @dataclass(frozen=True)
 class Words:
-    """The most frequent words are symbols, all others unknown; decoding joins them by one space."""
+    """Settings of a word-level tokeniser: frequent words are tokens, others <unk>; decoding joins with one space."""
 
     section: ClassVar[bool] = True
     sampling: ClassVar[float] = 0.0
@@ -29,10 +29,10 @@ class Words:
 
     def __post_init__(self) -> None:
         if not 1 <= self.size <= 1_000_000:
-            raise ValueError(f"size = {self.size}: a vocabulary has 1 to 1,000,000 words")
+            raise ValueError(f"size = {self.size}: must be from 1 to 1,000,000")
 
     def learn(self, texts: Iterable[str], tags: tuple[str, ...] = ()) -> SymbolTokenizer:
-        """The most frequent first, so that the order does not depend on the order of the texts."""
+        """Return a tokeniser of the most frequent words in `texts`, sorted so that the order of lines is irrelevant."""
         check_tags(tags)
         counts: Counter[str] = Counter()
         for text in texts:
@@ -46,5 +46,5 @@ class Words:
 
 
 def _forget(counts: Counter[str]) -> Counter[str]:
-    """Keep the more frequent half."""
+    """Return the counts of the MOST_COUNTED / 2 most frequent words."""
     return Counter(dict(counts.most_common(MOST_COUNTED // 2)))

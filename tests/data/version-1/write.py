@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import annotations
+
 import corpora
 from test_language_model import counting
 

@@ -1,1 +1,1 @@
-"""What doctor looks for, one file for each kind of trouble."""
+"""The checks of doctor, one file for each kind of fault."""

@@ -1,4 +1,4 @@
-"""Do both sides have the same lines? If not, where do they part?"""
+"""Check that line n of one side translates line n of the other, and find where it no longer does."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from headway.data.checks.blocks import Block, Blocks
 from headway.data.checks.likeness import Likeness, Traits, join, traits
 from headway.data.checks.tracker import FAR_AWAY, Slip, Tracker, View
 
-SECTION = 65_536  # lines that are learnt from, then judged; about 26 MB
-ENOUGH = 1000  # lines, to say that nothing fits
-FEWEST = 60  # lines; from fewer nothing can be learnt
-WINDOW = 256  # lines that are taken to be shifted alike while learning
-SHORTEST_STRETCH = 25  # lines; a shorter shift is some sentences in another order
-CLEARLY = 0.3  # by how much another shift must fit better, as a correlation
-TOO_MANY = 0.005  # share of the lines
-NO_EVIDENCE = 0.05  # nats a line; translations give 1.5 and more
-BY_CHANCE = 100.0  # nats in all that learning finds even where there is nothing: half a nat for each number learnt
+SECTION = 65_536  # lines that are learnt from and then scored together; about 26 MB
+ENOUGH = 1000  # fewest lines for the finding that the files do not belong together
+FEWEST = 60  # fewest lines to learn from
+WINDOW = 256  # lines that are assumed to have the same shift while learning
+SHORTEST_STRETCH = 25  # fewest lines of a shift; fewer may be sentences in another order
+CLEARLY = 0.3  # by how much the correlation of another shift must be higher
+TOO_MANY = 0.005  # share of the lines from which a finding is more severe
+NO_EVIDENCE = 0.05  # nats a line below which nothing was learnt; translations give 1.5 and more
+BY_CHANCE = 100.0  # total nats of overfitting on unrelated files: half a nat for each learnt parameter
 
 
 class Stretch(NamedTuple):
-    """Source lines `first` to `last` belong to the target lines `shift` further down (None: to none near)."""
+    """Source lines `first` to `last` match target lines with an offset of `shift` (None: no target lines nearby)."""
 
     first: int
     last: int
@@ -33,17 +33,17 @@ class Stretch(NamedTuple):
 
 
 class Alignment:
-    """Learns what translations look like in this corpus, then looks for the line after which they do not."""
+    """A check that learns a translation score from the corpus, then searches for shifted and unrelated lines."""
 
     def __init__(self, corpus: Blocks, difference: int, reach: int, one_language: bool = False) -> None:
         self.corpus = corpus
-        self.one_language = one_language  # then a line may well speak of what another one says
+        self.one_language = one_language  # if so, neighbouring lines may be about the same thing
         self.difference = difference  # target lines minus source lines
         self.reach = reach
         self.names = ("", "")
         self.counts = (0, 0)
         self.waiting: list[tuple[Traits, Traits]] = []
-        self.base = 0  # number of the first line that waits, counted from 0
+        self.base = 0  # index of the first waiting line
         self.likeness: Likeness | None = None
         self.evidence: list[float] = []
         self.tracker = Tracker(reach, difference)
@@ -51,15 +51,15 @@ class Alignment:
     def look(self, block: Block) -> None:
         self.names = (block.source.name, block.target.name)
         self.counts = (self.counts[0] + len(block.source), self.counts[1] + len(block.target))
-        if block.paired or abs(self.counts[0] - self.counts[1]) <= 2 * FAR_AWAY:  # the rest may still be wanted
+        if block.paired or abs(self.counts[0] - self.counts[1]) <= 2 * FAR_AWAY:  # otherwise the rest cannot be matched
             self.waiting.append((traits(block.source), traits(block.target)))
         if sum(len(ours) for ours, _ in self.waiting) >= SECTION:
             self._follow(last=False)
 
     def _follow(self, last: bool) -> None:
-        """Learn from the lines that wait, and judge them."""
+        """Learn from the waiting lines, and score them."""
         source, target = (join(list(parts)) for parts in zip(*self.waiting, strict=True))
-        if self.likeness is None or len(source) >= SECTION // 4:  # a short rest is like what came before
+        if self.likeness is None or len(source) >= SECTION // 4:  # a short rest is scored with what was learnt before
             shifts = {0, self.tracker.shift or 0, self.difference}
             self.likeness = learn(source, target, self.reach, shifts)
             self.evidence.append(self.likeness.evidence)
@@ -91,23 +91,25 @@ class Alignment:
             return Finding("fatal", title, abs(self.difference), _advise(lost), self._examples([lost]))
         advice = f"the lines match up to line {min(self.counts):,}: look at the end of the longer file"
         if self._nothing_fits():
-            advice = "where they part cannot be told: too few lines, or they do not look like translations"
+            advice = (
+                "it is unknown where lines are missing: there are too few lines, or they do not look like translations"
+            )
         return Finding("fatal", title, abs(self.difference), advice)
 
     def _shifted(self, found: list[Stretch]) -> Finding:
         count = sum(map(_size, found))
         share, advice = percent(count, self.counts[0]), _advise(found[0])
         if self.one_language:
-            title = f"lines that are more like another line of the other side ({share})"
-            advice = "as it should be where a line answers the one before; if not, " + advice
+            title = f"lines that are more similar to another line of the other side ({share})"
+            advice = "normal if each line answers the previous one; otherwise, " + advice
             return Finding("warning", title, count, advice, self._examples(found))
         severe = "fatal" if count > TOO_MANY * self.counts[0] else "warning"
-        title = f"lines that stand beside the translation of another line ({share})"
+        title = f"lines that are paired with the translation of another line ({share})"
         return Finding(severe, title, count, advice, self._examples(found))
 
     def _unlike(self, found: list[Stretch]) -> Iterator[Finding]:
         if self.counts[0] >= ENOUGH and self._nothing_fits():
-            title = "nothing in a line tells what stands in the other: do the files belong together?"
+            title = "the two sides do not look like translations: do the files belong together?"
             yield Finding("warning", title, self.counts[0], "compare some lines by hand: has one file been shuffled?")
         elif found and not self.difference:
             count = sum(map(_size, found))
@@ -121,7 +123,7 @@ class Alignment:
         return max(self.evidence, default=0.0) < chance
 
     def _examples(self, found: list[Stretch]) -> tuple[Example, ...]:
-        """The first line of each stretch, and where its translation should be."""
+        """Return the first line of the first stretches, and the line where its translation should be."""
         wanted = [(stretch.first, stretch.first + (stretch.shift or 0)) for stretch in found[:2]]
         return tuple(example for rows in wanted for example in self._pair_at(*rows))
 
@@ -151,7 +153,7 @@ def _advise(stretch: Stretch) -> str:
 
 
 def stretches(slips: list[Slip], count: int) -> list[Stretch]:
-    """What lies between slips, without the very short ones; neighbours with one shift are joined."""
+    """Return the stretches between slips that are shifted or unmatched, without very short ones."""
     starts = [Slip(1, 0), *slips]
     found: list[Stretch] = []
     for here, after in zip(starts, [*starts[1:], Slip(count + 1, None)], strict=True):
@@ -164,11 +166,11 @@ def stretches(slips: list[Slip], count: int) -> list[Stretch]:
     return [stretch for stretch in found if stretch.shift != 0]
 
 
-# ---------------------------------------------------------------- learning although lines may be shifted
+# ---------------------------------------------------------------- learning from lines that may be shifted
 
 
 def learn(source: Traits, target: Traits, reach: int, shifts: set[int]) -> Likeness:
-    """Try the shifts that are likely, and keep what explains the corpus best."""
+    """Return the score learnt with the shift that explains the corpus best, among likely shifts."""
     tried = [np.full(len(source), shift) for shift in shifts if abs(shift) <= FAR_AWAY]
     tried.append(_guess_shifts(source, target, reach))
     distinct = {shifts.tobytes(): shifts for shifts in tried}.values()
@@ -181,7 +183,7 @@ def _partners(shifts: Int[np.ndarray, " n"], count: int) -> Int[np.ndarray, " n"
 
 
 def _guess_shifts(source: Traits, target: Traits, reach: int) -> Int[np.ndarray, " n"]:
-    """For each window of lines the shift at which the lengths agree best; none unless it is much better."""
+    """Return for each line the shift at which the lengths of its window correlate best; 0 unless it is much better."""
     count = len(source)
     shifts = np.array(sorted(range(-reach, reach + 1), key=abs))
     fits = np.stack([_fit(source, target, int(shift)) for shift in shifts])
@@ -190,7 +192,7 @@ def _guess_shifts(source: Traits, target: Traits, reach: int) -> Int[np.ndarray,
 
 
 def _fit(source: Traits, target: Traits, shift: int) -> Float[np.ndarray, " windows"]:
-    """Correlation of the logarithms of the lengths, window by window."""
+    """Return the correlation of the logarithms of the lengths in each window."""
     partner = _partners(np.full(len(source), shift), len(target))
     x, y = np.log1p(source.lengths), np.log1p(target.lengths[partner])
     starts = np.arange(0, len(source), WINDOW)

@@ -1,4 +1,4 @@
-"""The seam of all checks: look at the corpus block by block, then say what was found."""
+"""The interface of all checks: `look` at the corpus block by block, then return `findings`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from headway.data.checks.blocks import Block, Side
 
 Severity = Literal["note", "warning", "fatal"]
 MOST_EXAMPLES = 4
-EXCERPT = 60  # characters
+EXCERPT = 60  # most characters of an excerpt
 
 
 class Example(NamedTuple):
-    """Where to look, and the beginning of what stands there."""
+    """A place as file:line, and an excerpt of its text."""
 
     where: str
     text: str
@@ -25,7 +25,7 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing a person should know about a corpus."""
+    """A fault of a corpus: severity, title, number of lines, advice and examples."""
 
     severity: Severity
     title: str
@@ -36,7 +36,7 @@ class Finding:
 
 @runtime_checkable
 class Check(Protocol):
-    """One kind of trouble. It sees every line once and remembers little."""
+    """A check for one kind of fault. It reads every line once, in bounded memory."""
 
     def look(self, block: Block) -> None: ...
 
@@ -51,7 +51,7 @@ def at_start(_: str) -> int:
 
 
 class Sightings:
-    """Counts lines, and keeps the first few as examples."""
+    """A count of lines with the first few as examples."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -67,13 +67,13 @@ class Sightings:
             self.examples.append(Example(side.where(int(index)), excerpt(text, find(text))))
 
     def finding(self, severity: Severity, title: str, advice: str) -> Iterator[Finding]:
-        """One finding, or none when nothing was seen."""
+        """Yield one finding, or none if the count is zero."""
         if self.count:
             yield Finding(severity, title, self.count, advice, tuple(self.examples))
 
 
 def excerpt(text: str, position: int = 0) -> str:
-    """Part of a line around a position, safe to show on a terminal: what cannot be printed is spelled out."""
+    """Return a part of a line around a position, with unprintable characters escaped for the terminal."""
     start = max(0, min(position - EXCERPT // 2, len(text) - EXCERPT))
     part = text[start : start + EXCERPT]
     shown = "".join(c if c.isprintable() or c == "\u00a0" else f"\\u{ord(c):04x}" for c in part)
@@ -81,5 +81,6 @@ def excerpt(text: str, position: int = 0) -> str:
 
 
 def percent(part: int, whole: int) -> str:
+    """Format a share as "12 %", or with two digits below 10 %."""
     share = 100 * part / max(whole, 1)
     return f"{share:.0f} %" if share >= 10 else f"{share:.2g} %"

@@ -1,4 +1,4 @@
-"""A corpus in blocks of a few thousand lines, with numbers about each line, so that a check costs microseconds."""
+"""Read a corpus in blocks of a few thousand lines, with vectorised statistics that the checks share."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ STEP = 256  # lines read at once
 
 @dataclass(frozen=True)
 class Words:
-    """The words of some lines: in which line each stands, and a number made of its letters."""
+    """The words of a block: the line of each, and a hash of its letters."""
 
     lines: Int[np.ndarray, " w"]
     numbers: UInt64[np.ndarray, " w"]
 
 
 class Side:
-    """Some lines of one side."""
+    """Some lines of one side of a corpus."""
 
     def __init__(self, path: Path, name: str, numbers: Sequence[int], raws: list[bytes | None]) -> None:
         self.path, self.name = path, name
-        self.numbers = numbers  # of the lines in the file
+        self.numbers = numbers  # line numbers in the file, from 1
         self.raws = raws
-        self.faults: dict[int, str] = {}  # index of a line -> why it cannot be read
+        self.faults: dict[int, str] = {}  # index of a line -> why it is unreadable
         self.crlf = 0
         self.texts = self._decode([b"\n" if raw is None else raw for raw in raws])
         if None in raws:
@@ -70,12 +70,12 @@ class Side:
 
     @cached_property
     def joined(self) -> str:
-        """All lines, each with a line end."""
+        """All lines, each followed by a line end."""
         return "\n".join([*self.texts, ""])
 
     @cached_property
     def codes(self) -> Int[np.ndarray, " c"]:
-        """The code point of every character, line ends included."""
+        """The code point of every character, including line ends."""
         return np.frombuffer(self.joined.encode("utf-32-le"), np.uint32).astype(np.int64)
 
     @cached_property
@@ -92,13 +92,13 @@ class Side:
 
     @cached_property
     def kinds(self) -> Int[np.ndarray, "n kinds"]:
-        """How many characters of each kind every line has."""
+        """The number of characters of each kind in every line."""
         cells = self.line_of_code * len(KINDS) + self.kind_of_code
         return np.bincount(cells, minlength=len(self) * len(KINDS)).reshape(len(self), len(KINDS))
 
     @cached_property
     def words(self) -> Words:
-        """Runs of letters and digits; where no spaces are written, every character is a word."""
+        """Runs of letters and digits; in scripts without spaces, every character is a word."""
         form = WORD_FORM[self.kind_of_code]
         inside = form == 1
         begins = (form == 2) | (inside & ~np.concatenate(([False], inside[:-1])))
@@ -112,13 +112,13 @@ WORD_FORM = np.zeros(len(KINDS), np.uint8)
 WORD_FORM[[KIND[script] for script in SCRIPTS]] = 1
 WORD_FORM[KIND["digit"]] = 1
 WORD_FORM[[KIND["CJK"], KIND["KANA"], KIND["THAI"]]] = 2
-# A word's number is the sum of its letters' numbers, modulo 2^64: "no" and "on" count as one word, which is harmless.
+# The hash of a word is the sum of its letters' hashes modulo 2^64, so anagrams such as "no" and "on" collide: harmless.
 LETTER_NUMBERS = np.random.default_rng(0).integers(1, 1 << 63, 0x10000, dtype=np.uint64)
 
 
 @dataclass(frozen=True)
 class Block:
-    """The same lines of both sides; at the end of unequal files one side is shorter."""
+    """The same lines of both sides; one side is shorter at the end of files of different length."""
 
     source: Side
     target: Side
@@ -132,16 +132,16 @@ class Block:
         return min(len(self.source), len(self.target))
 
 
-Blocks = Callable[[], Iterator[Block]]  # called once for each time the corpus is read
+Blocks = Callable[[], Iterator[Block]]  # each call reads the corpus once
 
 
 def two_files(source: Path, target: Path) -> Iterator[Block]:
-    """Both files side by side to the end of the longer one."""
+    """Yield blocks of two files in parallel, to the end of the longer one."""
     with open_bytes(source) as ours, open_bytes(target) as theirs:
         rows = zip_longest(raw_lines(source, ours), raw_lines(target, theirs), fillvalue=b"")
         first = 1
         for portion in _portions(rows, lambda row: len(row[0] or b"") + len(row[1] or b"")):
-            # A line has at least its end: nothing at all means that the file is over.
+            # A line has at least its line end, so an empty one means that the file has ended.
             left, right = ([raw for raw in side if raw != b""] for side in zip(*portion, strict=True))
             numbers = range(first, first + len(portion))
             yield Block(Side(source, str(source), numbers, left), Side(target, str(target), numbers, right))
@@ -149,7 +149,7 @@ def two_files(source: Path, target: Path) -> Iterator[Block]:
 
 
 def one_file(path: Path, names: Names) -> Iterator[Block]:
-    """A file that holds both sides."""
+    """Yield blocks of a file with both sides."""
     rows = reader_of(path.name)(path, "skip", names)
     for portion in _portions(rows, lambda row: len(row.source or "") + len(row.target or "")):
         numbers = [row.line for row in portion]
@@ -167,7 +167,7 @@ Item = TypeVar("Item")
 
 
 def _portions(rows: Iterator[Item], size: Callable[[Item], int]) -> Iterator[list[Item]]:
-    """Rows in portions that are neither too many lines nor too many bytes."""
+    """Yield lists of rows of at most about MOST_LINES lines and MOST_BYTES bytes."""
     portion: list[Item] = []
     held = 0
     while some := list(islice(rows, STEP)):

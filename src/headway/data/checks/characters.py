@@ -1,4 +1,4 @@
-"""Lines that cannot be read, lines with characters nobody sees, lines in another script than the rest."""
+"""Checks of characters: unreadable lines, invisible characters, lines in another script, rare characters."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from headway.data.checks.languages import named
 from headway.data.formats import BOM, HAS_NUL, NOT_UTF8, TOO_LONG, Invalid, open_bytes
 
 LATIN_2 = ("cs", "hr", "hu", "pl", "ro", "sk", "sl")  # languages that old files write in ISO 8859-2
-COVERAGE = 0.9995  # of a text's characters, as a subword vocabulary keeps them when there are many kinds
-MANY = 1500  # kinds of characters; a vocabulary keeps fewer whole
-MOST_OF = 0.8  # so many of a line's letters make its script
-FEWEST_LETTERS = 4  # a line with fewer belongs to no script
-OWN_SHARE = 0.05  # a script that leads so many lines belongs to the language
+COVERAGE = 0.9995  # share of characters that a subword vocabulary covers if there are many distinct ones
+MANY = 1500  # distinct characters; a vocabulary covers all of fewer
+MOST_OF = 0.8  # share of a line's letters that must be of one script
+FEWEST_LETTERS = 4  # lines with fewer letters have no script
+OWN_SHARE = 0.05  # a script of at least this share of lines belongs to the language
 
 SCRIPT_NAMES = {script: script.title() for script in SCRIPTS} | {"CJK": "Chinese", "OTHER": "other"}
 
@@ -34,23 +34,23 @@ ODD_ADVICE: dict[str, Advice] = {
     ),
     "line separator": (
         "warning",
-        "characters that other programs take for line ends (U+2028, U+0085, ...)",
+        "characters that other programs treat as line ends (U+2028, U+0085 and others)",
         "replace them by spaces: another program may count more lines than this one",
     ),
-    "control": ("warning", "control characters", "remove them; they are left over from another format"),
+    "control": ("warning", "control characters", "remove them; they are remains of another format"),
     "replacement": (
         "warning",
         "damaged characters (U+FFFD)",
-        "take the text again from its origin, in the right encoding",
+        "export the text again from its origin, in the right encoding",
     ),
-    "private use": ("warning", "characters of private use", "remove them; they mean something to one font only"),
+    "private use": ("warning", "private-use characters", "remove them; they have a meaning in one font only"),
     "zero-width": ("note", "zero-width characters and soft hyphens", "harmless in Persian or Hindi, noise elsewhere"),
     "direction mark": ("note", "direction marks", "harmless in Arabic or Hebrew, noise elsewhere"),
 }
 
 
 class Unreadable:
-    """Bytes that are not UTF-8, NUL characters, lines too long to hold; and how the files end their lines."""
+    """A check for bytes that are not UTF-8, NUL characters, overlong lines, Windows line ends and byte order marks."""
 
     def __init__(self, paths: Iterable[Path], invalid: Invalid) -> None:
         self.paths = tuple(paths)
@@ -100,7 +100,7 @@ def first_of_kind(text: str, kind: int) -> int:
 
 
 class OddCharacters:
-    """Characters that nobody sees but a model learns."""
+    """A check for invisible characters, which a model would learn."""
 
     def __init__(self) -> None:
         self.seen = {name: Sightings() for name in ODD_ADVICE}
@@ -119,7 +119,7 @@ class OddCharacters:
 
 
 class Scripts:
-    """Lines whose letters nearly all come from another script than those of the rest."""
+    """A check for lines in another script than the rest of their side."""
 
     def __init__(self) -> None:
         self.led: defaultdict[tuple[str, str], Sightings] = defaultdict(Sightings)
@@ -141,13 +141,15 @@ class Scripts:
             main = max(own, key=lambda script: own[script].count)
             for script, seen in own.items():
                 if seen.count < OWN_SHARE * total and not {script, main} <= {"CJK", "KANA"}:
-                    title = f"{name}: lines in {SCRIPT_NAMES[script]} letters, the others are {SCRIPT_NAMES[main]}"
+                    title = (
+                        f"{name}: lines in {SCRIPT_NAMES[script]} letters, while the others are {SCRIPT_NAMES[main]}"
+                    )
                     severe = "warning" if seen.count > 0.001 * total else "note"
                     yield from seen.finding(severe, title, "read some of them: are they in the right language?")
 
 
 class RareCharacters:
-    """Characters too rare to find a place in the vocabulary."""
+    """A check for characters that are too rare for the vocabulary."""
 
     def __init__(self) -> None:
         self.counts: dict[str, np.ndarray] = {}
@@ -163,9 +165,9 @@ class RareCharacters:
             codes = codes[np.argsort(-counts[codes], kind="stable")]
             covered = np.cumsum(counts[codes]) - counts[codes] < COVERAGE * counts.sum()
             rare = codes[~covered]
-            if len(rare) and len(codes) > MANY:  # a small alphabet is kept whole
+            if len(rare) and len(codes) > MANY:  # all characters of a small alphabet are in the vocabulary
                 share = percent(len(rare), len(codes))
-                title = f"{name}: characters so rare that a vocabulary may leave them out ({share} of all kinds)"
+                title = f"{name}: characters so rare that a vocabulary may lack them ({share} of all distinct ones)"
                 examples = tuple(Example(f"U+{code:04X}", chr(code)) for code in rare[:4] if chr(code).isprintable())
-                advice = "nothing to do if they are strange: they are spelled as bytes; else set text.coverage = 1"
+                advice = "nothing to do if they are foreign: they are encoded as bytes; otherwise set text.coverage = 1"
                 yield Finding("note", title, len(rare), advice, examples)

@@ -1,4 +1,4 @@
-"""The same text twice: in both files, in one file, or in the test set."""
+"""Checks for text that occurs twice: on both sides, in several pairs, or in the test set."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from headway.data.checks.base import Example, Finding, Sightings, excerpt, perce
 from headway.data.checks.blocks import Block, two_files
 from headway.data.filters import Seen
 
-MOST_HELD = 1 << 20  # pairs remembered at once: 24 MB at most
-MOSTLY = 0.5
+MOST_HELD = 1 << 20  # most pairs in memory, which take up to 24 MB
+MOSTLY = 0.5  # share of leaked test sentences from which a leak is fatal
 
 
 class Untranslated:
-    """Pairs whose two sides are equal."""
+    """A check for pairs whose sides are equal."""
 
     def __init__(self, same_file: bool) -> None:
         self.same_file = same_file
@@ -35,12 +35,12 @@ class Untranslated:
         share = self.seen.count / max(self.lines, 1)
         severe = "warning" if share > 0.05 else "note"
         title = f"pairs with equal sides ({percent(self.seen.count, self.lines)})"
-        advice = "a model learns to copy from them; data.drop_identical = true leaves them out"
+        advice = "a model learns to copy from them; data.drop_identical = true drops them"
         yield from self.seen.finding(severe, title, advice)
 
 
 class Duplicates:
-    """Pairs that came before. Of a large corpus, a share chosen by content is remembered, so that memory stays flat."""
+    """A check for duplicate pairs. In a large corpus a sample chosen by hash is compared, to bound memory."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -62,7 +62,7 @@ class Duplicates:
             self._thin_out()
 
     def _thin_out(self) -> None:
-        """Remember half as many from now on; what was counted so far is halved with them."""
+        """Halve the sample, and with it the count so far."""
         self.one_in *= 2
         kept = Seen()
         for key in self.held.slots:
@@ -74,14 +74,14 @@ class Duplicates:
     def findings(self) -> Iterator[Finding]:
         self.seen.count *= self.one_in
         about = "about " * (self.one_in > 1)
-        title = f"pairs that came before ({about}{percent(self.seen.count, self.lines)})"
+        title = f"duplicate pairs ({about}{percent(self.seen.count, self.lines)})"
         severe = "warning" if self.seen.count > 0.2 * self.lines else "note"
-        advice = "data.drop_duplicates = true leaves them out, if they do not count on purpose"
+        advice = "data.drop_duplicates = true drops them, unless they are repeated on purpose"
         yield from self.seen.finding(severe, title, advice)
 
 
 class Leaks:
-    """Test sentences that are also in the training text: their scores would be too good."""
+    """A check for test sentences that are also in the training text, which would inflate scores."""
 
     def __init__(self, name: str, source: Path, target: Path) -> None:
         self.name, self.path = name, source
@@ -94,7 +94,7 @@ class Leaks:
                 self.targets.append(plain(theirs))
                 self.lines += 1
         self.by_source.pop("", None)
-        self.found: dict[int, Example] = {}  # test line -> where it stands in the training text
+        self.found: dict[int, Example] = {}  # test line -> its place in the training text
         self.whole: set[int] = set()
 
     def look(self, block: Block) -> None:
@@ -119,11 +119,11 @@ class Leaks:
             f"{self.name} sentences that are in the training text ({percent(len(self.found), self.lines)}; "
             f"{len(self.whole):,} with the same translation)"
         )
-        advice = f"take them out of the training text, or say so beside every score on {self.path}"
+        advice = f"remove them from the training text, or state this with every score on {self.path}"
         examples = tuple(self.found[number] for number in sorted(self.found)[:4])
         yield Finding(severe, title, len(self.found), advice, examples)
 
 
 def plain(text: str) -> str:
-    """A sentence without case, punctuation and spacing."""
+    """Return a sentence without case, punctuation and spacing."""
     return re.sub(r"[\W_]+", " ", text.casefold()).strip()

@@ -1,4 +1,4 @@
-"""What kind of character each code point is: scripts, digits, marks that cannot be seen."""
+"""A table of character kinds for all code points: scripts, digits, punctuation, invisible characters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PRIVATE = (slice(0xE000, 0xF900), slice(0xF0000, 0x110000))
 
 @cache
 def kind_table() -> UInt8[np.ndarray, " codes"]:
-    """The kind of every code point; letters go by the first word of their Unicode name."""
+    """Return the kind of every code point; the script of a letter is the first word of its Unicode name."""
     table = np.zeros(0x110000, np.uint8)
     for code in range(0x10000):
         table[code] = _kind_of(chr(code))

@@ -1,4 +1,4 @@
-"""Which language each side is in: are the sides swapped, or both the same?"""
+"""Check the language of each side: swapped sides, wrong files, or both sides in one language."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from headway.data.checks.base import Finding
 from headway.data.checks.blocks import Block, two_files
 from headway.data.checks.kinds import KIND, SCRIPTS, kind_table
 
-SAMPLE = 4096  # lines that the language is guessed from
+SAMPLE = 4096  # lines from which the language is detected
 
-# Short words that are frequent in one language and rare in the others.
+# Short words that are frequent in one language and rare in others.
 FREQUENT = {
     "cs": "je se na že do jsem to ale jako si který jsou nebo tak",
     "da": "og det er jeg ikke til af på den har med der hvad",
@@ -55,7 +55,7 @@ CODES |= {"cmn": "zh", "zho": "zh", "chi": "zh", "jpn": "ja", "kor": "ko", "rus"
 
 
 def named(path: Path) -> str | None:
-    """The language that a file's name speaks of: train.de, corpus.en-fr.fr.gz."""
+    """Return the language code in the name of a file, such as train.de or corpus.en-fr.fr.gz, or None."""
     known = {code for codes in SCRIPT_OF.values() for code in codes}
     parts = re.split(r"[.]", path.name.lower())
     codes = (CODES.get(part, part) for part in reversed(parts[1:]))
@@ -63,11 +63,11 @@ def named(path: Path) -> str | None:
 
 
 class Voice:
-    """What one file sounds like."""
+    """Counts of the letters and words of one side, from which its language is detected."""
 
     def __init__(self, name: str, language: str | None) -> None:
         self.name = name
-        self.language = language  # the one it is said to be in
+        self.language = language  # expected language
         self.lines = 0
         self.letters = np.zeros(0x10000, np.int64)
         self.words = Counter[str]()
@@ -79,13 +79,13 @@ class Voice:
         self.lines += len(texts)
 
     def scripts(self) -> dict[str, float]:
-        """The share of each script among the letters."""
+        """Return the share of each script among the letters."""
         kinds = np.bincount(kind_table()[:0x10000], weights=self.letters, minlength=len(KIND))
         shares = {script: float(kinds[KIND[script]]) for script in SCRIPTS}
         return {script: count / max(sum(shares.values()), 1) for script, count in shares.items()}
 
     def candidates(self) -> tuple[str, ...]:
-        """The languages it may be; none when in doubt."""
+        """Return the languages that the text may be in; empty if it is uncertain."""
         scripts = self.scripts()
         if scripts["KANA"] > 0.1:
             return ("ja",)
@@ -106,14 +106,14 @@ class Voice:
 
 
 def distance(one: Float[np.ndarray, " codes"], other: Float[np.ndarray, " codes"]) -> float:
-    """Jensen-Shannon divergence of two distributions: 0 for equal ones, 1 for ones that share nothing."""
+    """Return the Jensen-Shannon divergence of two distributions, in bits: 0 if equal, 1 if disjoint."""
     middle = (one + other) / 2
     parts = [p[p > 0] * np.log2(p[p > 0] / middle[p > 0]) for p in (one, other)]
     return float(sum(part.sum() for part in parts) / 2)
 
 
 class Languages:
-    """Compares the sides with their names, with each other, and with the dev or test files."""
+    """A check that compares the language of each side with its name, the other side, and the dev and test files."""
 
     def __init__(self, source: Voice, target: Voice, others: dict[str, tuple[Path, Path]]) -> None:
         self.source, self.target = source, target
@@ -134,12 +134,12 @@ class Languages:
         wrong = [bool(heard[i]) and names[i] is not None and names[i] not in heard[i] for i in (0, 1)]
         if all(wrong) and names[0] in heard[1] and names[1] in heard[0]:
             title = f"the sides are swapped: {self.source.name} is in {names[1]}, {self.target.name} in {names[0]}"
-            yield Finding("fatal", title, self.source.lines, "give the files in the other order, or rename them")
+            yield Finding("fatal", title, self.source.lines, "exchange the files, or rename them")
             return
         for voice, name, languages, is_wrong in zip(voices, names, heard, wrong, strict=True):
             if is_wrong:
                 title = f"{voice.name} should be {name} but looks like {' or '.join(languages[:3])}"
-                yield Finding("warning", title, voice.lines, "look into the file: is it the right one?")
+                yield Finding("warning", title, voice.lines, "read some lines: is it the right file?")
         if len(heard[0]) == 1 and heard[0] == heard[1] and not any(wrong):
             title = f"both sides look like the same language ({heard[0][0]})"
             yield Finding("warning", title, self.source.lines, "is one of them the wrong file?")

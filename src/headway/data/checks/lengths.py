@@ -1,4 +1,4 @@
-"""Blank lines, lines far too long, pairs with one side far longer than the other."""
+"""Checks of lengths: blank lines, overlong lines, pairs of very different lengths."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from headway.data.checks.blocks import Block, Side
 from headway.data.checks.kinds import KIND
 from headway.data.filters import SHORTEST
 
-LONGEST = 250  # pieces, what training takes by default
-RATIO = 12.0  # characters of one side for each of the other, what training takes by default
-HEADS, LAYERS, FLOAT = 8, 6, 4  # of a base model, to say what a long sentence costs
+LONGEST = 250  # tokens; the default of data.longest
+RATIO = 12.0  # the default of data.ratio
+HEADS, LAYERS, FLOAT = 8, 6, 4  # heads, layers and bytes of a number in a base model
 
 
 class Blanks:
-    """Lines with nothing to read or nothing to write."""
+    """A check for blank lines on one or both sides."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -34,27 +34,27 @@ class Blanks:
     def findings(self) -> Iterator[Finding]:
         nothing_left = self.both.count + self.one.count == self.lines
         severe = "fatal" if nothing_left else "note"
-        yield from self.both.finding(severe, "lines blank on both sides", "they are left out of training")
-        advice = "they are left out of training; if there are many, has one side been shifted?"
+        yield from self.both.finding(severe, "lines blank on both sides", "they are dropped in training")
+        advice = "they are dropped in training; if there are many, one side may be shifted"
         severe = "fatal" if self.one.count > 0.5 * self.lines else "warning"
         yield from self.one.finding(severe, "lines blank on one side only", advice)
 
 
 def blank(side: Side) -> Bool[np.ndarray, " n"]:
     empty = side.lengths == 0
-    rows = np.flatnonzero(side.kinds[:, 0] == side.lengths + 1)  # nothing but plain characters, and the line end
+    rows = np.flatnonzero(side.kinds[:, 0] == side.lengths + 1)  # lines without letters, digits and marks
     empty[[row for row in rows if not side.texts[row].strip()]] = True
     return empty
 
 
 def pieces(side: Side) -> np.ndarray:
-    """A guess at the number of subword pieces: four letters make one, or one and a half Han characters."""
+    """Return an estimate of the number of subword tokens: one for four letters or 1.5 Han characters."""
     dense = side.kinds[:, KIND["CJK"]] + side.kinds[:, KIND["KANA"]]
     return (side.lengths - dense) / 4 + dense / 1.5
 
 
 class Lengths:
-    """What is left out for its length, and what it would have cost in memory."""
+    """A check for pairs that training drops because of their length, and the memory they would need."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -75,9 +75,9 @@ class Lengths:
     def findings(self) -> Iterator[Finding]:
         cost = self.longest**2 * HEADS * LAYERS * FLOAT / 1e9
         share = percent(self.long.count, self.lines)
-        title = f"sentences of more than {LONGEST} pieces, by a guess ({share})"
+        title = f"sentences of more than about {LONGEST} tokens ({share})"
         advice = (
-            f"left out of training (data.longest); the longest, {self.longest:,.0f} pieces, would need {cost:.2g} GB "
+            f"dropped in training (data.longest); the longest, {self.longest:,.0f} tokens, would need {cost:.2g} GB "
             f"for its attention weights alone ({HEADS} heads, {LAYERS} layers)"
         )
         severe = "warning" if self.long.count > 0.01 * self.lines else "note"
@@ -85,5 +85,5 @@ class Lengths:
         severe = "warning" if self.uneven.count > 0.01 * self.lines else "note"
         title = f"one side over {RATIO:g} times longer than the other ({percent(self.uneven.count, self.lines)})"
         yield from self.uneven.finding(
-            severe, title, "left out of training, unless data.ratio is 0; do they translate each other?"
+            severe, title, "dropped in training unless data.ratio is 0; are they translations?"
         )

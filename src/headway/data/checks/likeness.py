@@ -1,7 +1,7 @@
-"""How much two lines look like translations of each other, learnt from the corpus itself.
+"""A score of how likely two lines are translations of each other, learnt from the corpus itself.
 
-Three witnesses: their lengths, their signs (digits, question marks, brackets, ...) and their words, through a small
-dictionary of words that often stand on the same line. Each gives a logarithm of odds: above 0 speaks for a pair.
+Three features are used: lengths, punctuation (digits, question marks, brackets and others) and words, by a small
+dictionary of words that often occur in the same pair. Each gives log odds: positive values indicate a pair.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from jaxtyping import Bool, Float, Int, UInt8, UInt64
 from headway.data.checks.blocks import Side
 from headway.data.checks.kinds import KIND, SIGNS
 
-BUCKETS = 1 << 16  # words are told apart by 16 bits
-BITS = 256  # a line's words as a set of so many bits
-MOST_OVERLAP = 8
-MOST_SIGNS = 3
-MOST_CLASSES = 8  # of length
-SHRINKING = 30.0  # imagined pairs that know nothing, so that few real ones do not say too much
+BUCKETS = 1 << 16  # words are hashed to 16 bits
+BITS = 256  # bits of the Bloom filter of a line's words
+MOST_OVERLAP = 8  # larger numbers of common words count as this
+MOST_SIGNS = 3  # classes of the number of a punctuation mark: 0, 1, more
+MOST_CLASSES = 8  # most classes of length
+SHRINKING = 30.0  # pseudo-counts that shrink estimates from few pairs towards 0
 MOST_PAIRS = 500_000  # pairs of words to learn a dictionary from
-FAR = 997  # lines apart, where nothing can be a translation
-FIRMEST = 4.0  # what one line may say for or against, in nats
+FAR = 997  # offset in lines of pairs that serve as negative examples
+FIRMEST = 4.0  # largest absolute score of one line, in nats
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What is remembered of some lines of one side, until it can be judged."""
+    """The features of some lines of one side, kept until they are scored."""
 
     lengths: Int[np.ndarray, " n"]
     signs: UInt8[np.ndarray, "n signs"]
     lines: Int[np.ndarray, " w"]  # the line of each word
-    words: Int[np.ndarray, " w"]  # the bucket of each word
+    words: Int[np.ndarray, " w"]  # the hash of each word
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def after(self, start: int) -> Traits:
-        """The lines from number `start` on."""
+        """Return the features of the lines from index `start` on."""
         later = self.lines >= start
         return Traits(self.lengths[start:], self.signs[start:], self.lines[later] - start, self.words[later])
 
@@ -61,7 +61,7 @@ def join(parts: list[Traits]) -> Traits:
 
 @dataclass(frozen=True)
 class Marks:
-    """Lines made ready for comparison: some small classes, and a set of words."""
+    """Lines prepared for scoring: classes of lengths and punctuation, and a Bloom filter of words."""
 
     classes: UInt8[np.ndarray, "n f"]
     words: UInt64[np.ndarray, "n 4"]
@@ -74,11 +74,11 @@ class Marks:
 
 
 class Likeness:
-    """Learnt from source line i standing beside target line `partner[i]`; scores any two lines."""
+    """A translation score of any two lines, learnt from source lines i paired with target lines `partner[i]`."""
 
     def __init__(self, source: Traits, target: Traits, partner: Int[np.ndarray, " n"]) -> None:
         self.bounds = [_bounds(side.lengths) for side in (source, target)]
-        odd = np.arange(len(source)) % 2 == 1  # one half teaches the dictionary, the other half how far to trust it
+        odd = np.arange(len(source)) % 2 == 1  # even lines train the dictionary, odd lines its reliability
         self.dictionary = _learn_words(source, target, np.where(odd, -1, partner))
         ours, theirs = self.mark_source(source), self.mark_target(target)
         right = ours[odd], theirs[partner[odd]]
@@ -103,7 +103,7 @@ class Likeness:
 
 
 def _bounds(lengths: Int[np.ndarray, " n"]) -> Float[np.ndarray, " q"]:
-    """Cut lengths into a few classes of equal size, fewer when there is little to learn from."""
+    """Return boundaries that divide lengths into classes of equal size, fewer classes for few lines."""
     classes = MOST_CLASSES if len(lengths) >= 2000 else 5 if len(lengths) >= 300 else 3
     return np.quantile(lengths, np.arange(1, classes) / classes)
 
@@ -119,7 +119,7 @@ def _word_set(count: int, lines: Int[np.ndarray, " w"], words: Int[np.ndarray, "
 
 
 def _odds_table(left: UInt8[np.ndarray, " n"], right: UInt8[np.ndarray, " n"]) -> Float[np.ndarray, "a b"]:
-    """log p(a, b) / p(a) p(b)"""
+    """Return log p(a, b) / (p(a) p(b)) of two features, smoothed."""
     size = MOST_CLASSES
     together = np.bincount(left.astype(np.int64) * size + right, minlength=size * size).reshape(size, size)
     alone = np.outer(together.sum(1), together.sum(0)) / len(left)
@@ -127,7 +127,7 @@ def _odds_table(left: UInt8[np.ndarray, " n"], right: UInt8[np.ndarray, " n"]) -
 
 
 def _overlap(source: Marks, target: Marks) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
-    """How many translated words were expected, and how many of them are there."""
+    """Return how many translated words are expected, and how many of them occur."""
     expected = np.bitwise_count(source.words).sum(1, dtype=np.int64)
     there = np.bitwise_count(source.words & target.words).sum(1, dtype=np.int64)
     return np.minimum(expected, MOST_OVERLAP), np.minimum(there, MOST_OVERLAP)
@@ -148,7 +148,7 @@ def _overlap_table(right: tuple[Marks, Marks], wrong: tuple[Marks, Marks]) -> Fl
 
 
 def _learn_words(source: Traits, target: Traits, partner: Int[np.ndarray, " n"]) -> Int[np.ndarray, " buckets"]:
-    """For each source word the target word that most often comes with it (Dice's coefficient), or -1."""
+    """Return for each source word the target word with the highest Dice coefficient, or -1."""
     partner = _fewer(source, target, partner)
     wanted = np.zeros(len(target), bool)
     wanted[partner[partner >= 0]] = True
@@ -164,7 +164,7 @@ def _learn_words(source: Traits, target: Traits, partner: Int[np.ndarray, " n"])
     best = np.full(BUCKETS, -1)
     order = np.argsort(dice, kind="stable")
     order = order[dice[order] > 0.1]
-    best[ours[order]] = theirs[order]  # the last one, with the highest coefficient, stays
+    best[ours[order]] = theirs[order]  # the last assignment, with the highest coefficient, wins
     return best
 
 
@@ -174,7 +174,7 @@ def _distinct(lines: Int[np.ndarray, " w"], words: Int[np.ndarray, " w"]) -> Int
 
 
 def _fewer(source: Traits, target: Traits, partner: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """Leave lines out evenly (as -1), so that about `MOST_PAIRS` pairs of words are left to count."""
+    """Return the partners with lines dropped evenly (as -1), so that about MOST_PAIRS pairs of words remain."""
     ours, theirs = (np.bincount(side.lines, minlength=len(side)) for side in (source, target))
     pairs = int((ours * theirs[partner])[partner >= 0].sum())
     every = -(-pairs // MOST_PAIRS)
@@ -182,7 +182,7 @@ def _fewer(source: Traits, target: Traits, partner: Int[np.ndarray, " n"]) -> In
 
 
 def _cross(left: Int[np.ndarray, "2 a"], right: Int[np.ndarray, "2 b"]) -> Int[np.ndarray, "2 p"]:
-    """Every source word with every target word of the same line."""
+    """Return every source word with every target word of the same line."""
     first = np.searchsorted(right[0], left[0])
     count = np.searchsorted(right[0], left[0], side="right") - first
     start = np.repeat(first - np.concatenate(([0], np.cumsum(count)[:-1])), count)

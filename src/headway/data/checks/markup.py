@@ -1,4 +1,4 @@
-"""Traces of other programs: escaped characters, broken encodings, text that is already cut into pieces."""
+"""Checks for traces of other programs: escaped characters, wrong encodings, text that is tokenised already."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway.data.checks.kinds import KIND, SCRIPTS
 
 
 class Trace:
-    """A pattern that gives away where a text has been. The hints are quick to look for; one must be there."""
+    """A check for a pattern. Texts without any of the `hints`, which are fast to find, are not searched."""
 
     def __init__(self, severity: Severity, title: str, advice: str, hints: str, pattern: str) -> None:
         self.severity: Severity = severity
@@ -40,21 +40,21 @@ def traces() -> list[Trace]:
         Trace(
             "warning",
             "text that was decoded wrongly (Ã¤ for ä)",
-            "take the text again from its origin, in the right encoding",
+            "export the text again from its origin, in the right encoding",
             "Ã Â â€",
             "Ã[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|Â[\xa0-\xbf]|â€",
         ),
         Trace(
             "warning",
-            "escaped characters (&amp;, &apos;, ...)",
-            "turn them back into characters, or the model will write them",
+            "escaped characters such as &amp; and &apos;",
+            "unescape them, or the model will write them",
             "&",
             r"&(?:amp|apos|quot|lt|gt|nbsp|#\d{1,6}|#x[0-9a-fA-F]{1,5});",
         ),
         Trace(
             "warning",
-            "text that is already cut into pieces (@@, ▁)",
-            "give the text as people write it; headway cuts it by itself",
+            "text that is already split into subwords (@@, ▁)",
+            "give the original text; headway splits it itself",
             "@@ ▁",
             r"\S@@(?: |$)|▁\w",
         ),
@@ -66,7 +66,7 @@ CASED = [KIND[script] for script in ("LATIN", "GREEK", "CYRILLIC", "ARMENIAN")]
 
 
 class Style:
-    """Text made ready for another program: all lower case, or spaces before full stops."""
+    """A check for text prepared for another program: all lower case, or with spaces before full stops."""
 
     def __init__(self) -> None:
         self.lines = Counter[str]()
@@ -87,8 +87,8 @@ class Style:
         for name, lines in self.lines.items():
             if self.spaced[name] > 0.5 * lines:
                 share = percent(self.spaced[name], lines)
-                title = f"{name}: a space before the full stop ({share}): it looks tokenised"
-                advice = "nothing to do if the text to translate will look the same; else give it as people write it"
+                title = f"{name}: spaces before full stops ({share}): it looks tokenised"
+                advice = "nothing to do if the text to translate will look the same; otherwise give the original text"
                 yield Finding("note", title, self.spaced[name], advice)
             if self.cased[name] > 0.5 * self.letters[name] and not self.capitals[name]:
                 advice = "nothing to do if the text to translate has none either"

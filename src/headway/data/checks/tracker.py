@@ -1,4 +1,4 @@
-"""Follows two sides through a corpus, and notices where they part."""
+"""Track the offset between the lines of two sides through a corpus, and detect where it changes."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from jaxtyping import Float, Int
 
 from headway.data.checks.likeness import Likeness, Marks
 
-FAR_AWAY = 4096  # the largest shift that is followed
-STRIDE = 4096  # lines judged at once; after a slip they are judged again
-SURE = 45.0  # nats of evidence for a shift
-NO_PARTNER = -1.0  # nats, when a shift leads out of the file
-LOST = 90.0  # nats of evidence that no line matches any more
+FAR_AWAY = 4096  # the largest shift that is detected, in lines
+STRIDE = 4096  # lines scored at once; they are scored again after a slip
+SURE = 45.0  # nats of evidence from which a shift is detected
+NO_PARTNER = -1.0  # score in nats of a line whose partner is outside the file
+LOST = 90.0  # nats of evidence from which no line matches any more
 
 
 class Slip(NamedTuple):
-    """From source line `line` on, source line i belongs to target line i + `shift` (None: to no line near)."""
+    """From source line `line` on, source line i matches target line i + `shift` (None: no line nearby)."""
 
     line: int
     shift: int | None
 
 
 class View(NamedTuple):
-    """A stretch of both sides, from line `base` on (counted from 0)."""
+    """The prepared lines of both sides from index `base` on, and their score."""
 
     likeness: Likeness
     source: Marks
@@ -33,10 +33,10 @@ class View(NamedTuple):
 
 
 class Tracker:
-    """Follows the shift between the sides through the corpus, by the sums of CUSUM (Page 1954).
+    """Tracks the shift between the sides by CUSUM change detection (Page 1954).
 
-    For every other shift, evidence for it and against the present one is added up, never below zero. When a sum is
-    high enough, the sides have slipped where that sum last left zero.
+    For every other shift, evidence for it and against the present one is summed, never below zero. When a sum exceeds
+    the threshold, the sides have slipped at the line where that sum last left zero.
     """
 
     def __init__(self, reach: int, difference: int) -> None:
@@ -44,7 +44,7 @@ class Tracker:
         self.difference = difference  # target lines minus source lines
         self.shift: int | None = 0
         self.slips: list[Slip] = []
-        self.row = 0  # the next source line to judge, counted from 0
+        self.row = 0  # index of the next source line to score
         self._start_again()
 
     def _start_again(self) -> None:
@@ -55,13 +55,13 @@ class Tracker:
         self.since = np.full(len(self.shifts) + 1, self.row)
 
     def follow(self, view: View, last: bool) -> None:
-        """Judge the lines in view; unless they are the last, those whose partner may be out of view must wait."""
+        """Score the lines in view; unless they are the last, those whose partner may be out of view wait."""
         end = view.base + min(len(view.source), len(view.target) - (0 if last else FAR_AWAY))
         while self.row < end:
             self._judge(view, min(end, self.row + STRIDE))
 
     def _judge(self, view: View, end: int) -> None:
-        """Judge rows up to the first slip or the end."""
+        """Score rows up to the first slip or `end`."""
         odds = _odds(view, np.arange(self.row, end), self.shifts)
         present = self.shifts.index(self.shift) if self.shift is not None else -1
         gains = odds - odds[:, [present]]
@@ -82,7 +82,7 @@ class Tracker:
 
 
 def _odds(view: View, rows: Int[np.ndarray, " rows"], shifts: list[int]) -> Float[np.ndarray, "rows states"]:
-    """Evidence that each source line belongs to the target line at each shift; nothing speaks for being lost."""
+    """Return the score of each source line with the target line at each shift; 0 for "no match at all"."""
     ours = view.source[rows - view.base]
     odds = np.zeros((len(rows), len(shifts) + 1))
     for column, shift in enumerate(shifts):
@@ -99,7 +99,7 @@ def _cusum(
     since: Int[np.ndarray, " states"],
     row: int,
 ) -> tuple[Float[np.ndarray, "rows states"], Int[np.ndarray, "rows states"]]:
-    """sums[i] = max(0, sums[i - 1] + gains[i]) without a loop, and the row after which each sum was last zero."""
+    """Return sums[i] = max(0, sums[i - 1] + gains[i]), and the row after which each sum was last zero."""
     total = np.cumsum(gains, axis=0) + sums
     lowest = np.minimum(np.minimum.accumulate(total, axis=0), 0)
     rows = row + 1 + np.arange(len(gains))[:, None]

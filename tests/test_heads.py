@@ -21,8 +21,8 @@ from headway.model.hooks import attention_layers
 from headway.tasks.translation.ablation_pairs import Pairs
 from headway.tasks.translation.head_survey import measures, survey
 from headway.text.vocabulary import EOS
-from looked import made, pieces
-from models import TEXT, random_folder
+from model_folders import TEXT, random_folder
+from random_translators import made, pieces
 
 LENGTH = 9
 COMMON = torch.arange(LENGTH).flip(0)  # the first key is the rarest

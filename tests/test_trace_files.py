@@ -27,8 +27,8 @@ from headway.tasks.trace_files import draw, read_trace, save_trace
 from headway.tasks.translation.result import Translation
 from headway.tasks.translation.translator import Translator
 from headway.text.tokenizer import Words
-from looked import SENTENCE, made
-from models import random_folder
+from model_folders import random_folder
+from random_translators import SENTENCE, made
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & 'a dog'"
 

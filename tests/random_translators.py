@@ -17,7 +17,7 @@ from headway.tasks.translation.translator import Translator
 from headway.text.sentencepieces import SentencePieces
 from headway.text.tokenizer import Subword, Tokenizers
 from headway.text.vocabulary import EOS
-from models import TEXT
+from model_folders import TEXT
 
 SENTENCE = "a dog runs on the bench"
 ENDING = 1.8  # by so much more likely than other pieces is the end

@@ -20,7 +20,7 @@ from urllib.request import HTTPSHandler, Request, build_opener
 
 import pytest
 
-from disks import largest_file
+from full_disk import largest_file
 from headway import cli, config
 from headway.data import http
 from headway.data.archives import ALWAYS_ALLOWED
@@ -177,7 +177,7 @@ def test_gzip_is_unpacked(shelf: Shelf, tmp_path: Path) -> None:
 def test_a_cut_off_gzip_file_is_refused(shelf: Shelf, tmp_path: Path) -> None:
     shelf.files |= {"a.en.gz": gzip.compress(ENGLISH)[:-100], "a.de": GERMAN}
     entry = listed(shelf, Download("a.en.gz", (Text("train.en"),)), Download("a.de", (Text("train.de"),)))
-    with pytest.raises(RefusedError, match="the archive is cut off"):
+    with pytest.raises(RefusedError, match="the compressed file is truncated"):
         get(entry, tmp_path)
     assert names(tmp_path) == {"a.en.gz.rejected"}
 
@@ -215,7 +215,7 @@ def test_a_cut_connection_is_taken_up_again(shelf: Shelf, tmp_path: Path) -> Non
 def test_the_next_command_goes_on_where_the_last_one_stopped(shelf: Shelf, tmp_path: Path) -> None:
     entry = plain(shelf, en=sha256(ENGLISH))
     shelf.cuts = [5000, 0, 0, 0]
-    with pytest.raises(UsageError, match="5,000 bytes are kept, the same command goes on"):
+    with pytest.raises(UsageError, match="5,000 bytes are kept; run the same command to resume"):
         get(entry, tmp_path)
     assert (tmp_path / "a.en.part").read_bytes() == ENGLISH[:5000]
     get(entry, tmp_path)
@@ -295,7 +295,7 @@ def test_a_safe_address_never_leads_to_an_unsafe_one(
     entry = replace(plain(shelf), base="https://example.invalid/")
     diverting = Diverting(f"{shelf.address}a.en")
     monkeypatch.setattr(http, "build_opener", lambda *kinds: build_opener(*kinds, diverting))
-    with pytest.raises(UsageError, match="which is not safe; nothing was fetched"):
+    with pytest.raises(UsageError, match="which is not https; it was not followed"):
         get(entry, tmp_path)
     assert shelf.asked == []
 
@@ -327,7 +327,7 @@ def test_the_first_download_is_believed_and_the_next_must_agree(shelf: Shelf, tm
         (tmp_path / name).unlink()
     assert {one.trust for one in get(archive(shelf), tmp_path)} == {Trust.NOTED}
     (tmp_path / "train.en").unlink()
-    with pytest.raises(RefusedError, match=f"{SUMS} says"):
+    with pytest.raises(RefusedError, match=f"{SUMS} has"):
         get(archive(shelf, zipped({"A.en": ENGLISH, "A.de": ENGLISH})), tmp_path)
     assert (tmp_path / "train.de").read_bytes() == GERMAN and not (tmp_path / "train.en").exists()
 
@@ -340,8 +340,8 @@ def test_the_first_download_is_believed_and_the_next_must_agree(shelf: Shelf, tm
     [
         (b"no archive at all", "damaged"),
         (zipped({"A.en": ENGLISH, "A.de": GERMAN})[:-4000], "damaged"),
-        (zipped({"A.en": ENGLISH, "B.de": GERMAN}), "no A.de in the archive"),
-        (zipped({"A.en": ENGLISH, "A.de": bytes(ALWAYS_ALLOWED + 1)}), "more than text can"),
+        (zipped({"A.en": ENGLISH, "B.de": GERMAN}), "the archive has no A.de"),
+        (zipped({"A.en": ENGLISH, "A.de": bytes(ALWAYS_ALLOWED + 1)}), "more than text does"),
     ],
     ids=["no-zip", "cut", "member", "bomb"],
 )
@@ -383,13 +383,13 @@ def test_a_disk_that_is_nearly_full(shelf: Shelf, tmp_path: Path, monkeypatch: p
 
 
 def test_a_disk_that_is_full_is_named_and_what_was_unpacked_is_removed(shelf: Shelf, tmp_path: Path) -> None:
-    with largest_file(100_000), pytest.raises(DiskError, match=r"a\.zip\.part: .*bytes are needed\); make room"):
+    with largest_file(100_000), pytest.raises(DiskError, match=r"a\.zip\.part: .*bytes are needed\); free some space"):
         get(
             archive(shelf, zipped({"A.en": ENGLISH, "A.de": GERMAN, "x": random.Random(0).randbytes(200_000)})),
             tmp_path,
         )
     assert names(tmp_path) == {"a.zip.part", "a.zip.part.version"}  # the next try goes on with these
-    with largest_file(len(GERMAN) - 1), pytest.raises(DiskError, match=r"train\..*bytes are needed\); make room"):
+    with largest_file(len(GERMAN) - 1), pytest.raises(DiskError, match=r"train\..*bytes are needed\); free some space"):
         get(archive(shelf), tmp_path / "b")
     assert names(tmp_path / "b") == {"a.zip.part", "a.zip.part.version"}
 
@@ -418,14 +418,14 @@ def written(entry: Entry, path: Path) -> str:
 def test_the_command_ends_with_the_next_one(shelf: Shelf, tmp_path: Path, typed) -> None:  # noqa: ANN001
     mine = written(archive(shelf), tmp_path / "mine.toml")
     code, out, _ = typed("data", "get", "toy", "--catalogue", mine)
-    assert code == 0 and "public domain" in out and "believed this time" in out and sha256(ENGLISH) in out
+    assert code == 0 and "public domain" in out and "trusted this time" in out and sha256(ENGLISH) in out
     assert out.endswith("headway train --source toy/train.en --target toy/train.de --out en-de\n")
     code, out, _ = typed("data", "get", "toy", "--catalogue", mine, "--to", "toy")
     assert code == 0 and "(was here)" in out
 
 
 @pytest.mark.parametrize(
-    ("path", "code", "said"), [("gone/", 2, "answers 404"), ("", 5, "the list says 000000000000...")]
+    ("path", "code", "said"), [("gone/", 2, "answers 404"), ("", 5, "the catalogue has 000000000000...")]
 )
 def test_mistakes_are_one_line(shelf: Shelf, tmp_path: Path, typed, path: str, code: int, said: str) -> None:  # noqa: ANN001
     entry = archive(shelf, checksum="0" * 64)
@@ -441,7 +441,7 @@ def test_no_network_is_one_line(shelf: Shelf, tmp_path: Path, typed) -> None:  #
     nobody.server_close()
     moved = config.from_dict(Entry, config.to_dict(entry) | {"base": nobody.address})
     code, _, error = typed("data", "get", "toy", "--catalogue", written(moved, tmp_path / "mine.toml"))
-    assert code == 2 and "is there a network?" in error and error.count("\n") == 1
+    assert code == 2 and "check the network" in error and error.count("\n") == 1
 
 
 def test_an_unknown_name_is_one_line(typed) -> None:  # noqa: ANN001
@@ -466,10 +466,10 @@ def test_the_list_is_sound(typed) -> None:  # noqa: ANN001
     ("change", "said"),
     [
         ({"base": "file:///etc/"}, "must begin with https://"),
-        ({"name": "../evil"}, "small letters"),
-        ({"downloads": [{"file": "a.zip", "texts": [{"name": "../x.en", "member": "m"}]}]}, "call it train"),
-        ({"downloads": [{"file": "../../a", "texts": [{"name": "train.en"}]}]}, "no train text of both"),
-        ({"downloads": [{"file": "..", "texts": [{"name": "train.en"}]}]}, "its address below the base"),
+        ({"name": "../evil"}, "lower-case letters"),
+        ({"downloads": [{"file": "a.zip", "texts": [{"name": "../x.en", "member": "m"}]}]}, "must be train"),
+        ({"downloads": [{"file": "../../a", "texts": [{"name": "train.en"}]}]}, "a train text of both"),
+        ({"downloads": [{"file": "..", "texts": [{"name": "train.en"}]}]}, "its URL relative to the base"),
         ({"downloads": [{"file": "a.zip", "texts": [{"name": "train.en"}]}]}, "a zip archive has members"),
         ({"downloads": [{"file": "a", "sha256": "1", "texts": [{"name": "train.en"}]}]}, "64 digits"),
     ],

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from headway.serve.model_info import ONE_ENGINE
 from typer.testing import CliRunner
 
 from headway.cli import app
 from headway.errors import UsageError
 from headway.inspection.page_files import page_files
+from headway.inspection.single_stack import ONE_ENGINE
 from headway.inspection.trace_request import EVERYTHING, Edit, Head, TooLongError, TraceRequest
 from headway.storage.byte_tables import unpack
 from headway.tasks.classification.classifier import Classifier
@@ -31,7 +31,7 @@ from headway.tasks.trace import trace
 from headway.tasks.trace_files import read_trace
 from headway.text.vocabulary import BOS, EOS
 from serving import DeskWorker, Local, ask, local
-from trades import TEXTS, toy_folders
+from toy_models import TEXTS, toy_folders
 
 
 class Opened(NamedTuple):

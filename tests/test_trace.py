@@ -31,7 +31,7 @@ from headway.tasks.trace import trace
 from headway.tasks.translation.trace import changed_places
 from headway.tasks.translation.translator import Translator
 from headway.text.vocabulary import BOS, EOS
-from looked import SENTENCE, made
+from random_translators import SENTENCE, made
 
 CROSS = Head("decoder", 1, "cross", 2)
 

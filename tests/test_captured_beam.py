@@ -13,6 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from captured import play_without_graphs
+from graph_replay import Tape
 from headway.engines.cuda import captured_beam
 from headway.engines.cuda.beam_buffers import Extent, Trellis
 from headway.engines.cuda.indexed_attention import slot_attention
@@ -23,7 +24,6 @@ from headway.model.kernels import Fused, Linear, Mixing
 from headway.model.models import EncoderDecoder
 from headway.search import Beam, Limits
 from headway.text.vocabulary import BOS, EOS, PAD
-from taped import Tape
 
 DESIGN = EncoderDecoderDesign(width=32, heads=4, encoder_layers=2, decoder_layers=2, feed_forward=Relu(width=64))
 

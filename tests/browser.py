@@ -23,7 +23,7 @@ from headway.serve.middleware import SAFE
 from headway.storage.byte_tables import pack
 from headway.tasks.trace import trace
 from headway.tasks.translation.translator import Translator
-from looked import made
+from random_translators import made
 
 PATIENCE = 30_000  # milliseconds until a test gives up; nothing ever waits this long on purpose
 KINDS = {"html": "text/html; charset=utf-8", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}

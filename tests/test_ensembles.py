@@ -15,7 +15,7 @@ from headway import Translator, cli
 from headway.errors import UsageError
 from headway.tasks.translation.synthesis import FACTS
 from headway.text.tokenizer import Subword
-from models import DATA, TEXT, random_folder
+from model_folders import DATA, TEXT, random_folder
 
 Typed = Callable[..., tuple[int, str, str]]
 

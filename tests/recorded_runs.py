@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-import annotations
+import labelled_corpora
 from headway import config
 from headway.runs.trainer import Trainer
 from headway.tasks.run import Run
@@ -83,21 +83,21 @@ KINDS: dict[str, tuple[Callable[[Path], Written], dict[str, Any]]] = {
         write_text,
         twice(language_model(positions={"kind": "transformer_xl"}, memory=16), 1.0),
     ),
-    "crf": (small(annotations.write_tagged), reader({"kind": "tagging", "letters": CNN}, **TENER)),
+    "crf": (small(labelled_corpora.write_tagged), reader({"kind": "tagging", "letters": CNN}, **TENER)),
     "softmax": (
-        small(annotations.write_tagged),
+        small(labelled_corpora.write_tagged),
         reader({"kind": "tagging", "head": {"kind": "softmax"}}, "characters"),
     ),
-    "tags agree": (small(annotations.write_tagged), twice(reader({"kind": "tagging"}, **TENER), 2.0)),
-    "spelled": (small(annotations.write_tagged), reader({"kind": "tagging", "letters": SPELLED}, **TENER)),
-    "mean": (small(annotations.write_texts), reader({"kind": "classification"})),
-    "pairs": (small(annotations.write_texts), twice(reader({"kind": "classification"}, bigram_buckets=64), 1.0)),
+    "tags agree": (small(labelled_corpora.write_tagged), twice(reader({"kind": "tagging"}, **TENER), 2.0)),
+    "spelled": (small(labelled_corpora.write_tagged), reader({"kind": "tagging", "letters": SPELLED}, **TENER)),
+    "mean": (small(labelled_corpora.write_texts), reader({"kind": "classification"})),
+    "pairs": (small(labelled_corpora.write_texts), twice(reader({"kind": "classification"}, bigram_buckets=64), 1.0)),
     "class token": (
-        small(annotations.write_texts),
+        small(labelled_corpora.write_texts),
         reader({"kind": "classification", "pooling": {"kind": "class_token"}}),
     ),
     "many": (
-        lambda folder: {"train": str(annotations.write_many(folder))},
+        lambda folder: {"train": str(labelled_corpora.write_many(folder))},
         reader({"kind": "classification", "multi_label": True, "pooling": {"kind": "attention"}}),
     ),
 }

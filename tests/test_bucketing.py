@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headway.data import bucketing
 from headway.data import order as orders
-from headway.data.bucketing import Bounded, Exact, Lengths, Plan
+from headway.data.bucketing import Bounded, Exact, Lengths, Plan, Shape
 from headway.data.order import Cursor, Order, permute
 
 # ---------------------------------------------------------------- permutation
@@ -207,10 +207,15 @@ def test_few_shapes_cost_little_more_padding(stretch: float) -> None:
     shapes = {shape for plan in plans for shape in plan.shapes}
     assert padding(plans, lengths) < padding(exact, lengths) + 0.04
     assert len(shapes) <= 24
-    rows = Counter((shape.source, shape.target) for shape in pack.known_shapes())
+    rows = Counter((shape.source, shape.target) for shape in full_shapes(pack))
     assert set(rows.values()) == {1}  # the padded lengths decide the number of rows
-    halved = {shape._replace(rows=shape.rows >> n) for shape in pack.known_shapes() for n in range(3)}
+    halved = {shape._replace(rows=shape.rows >> n) for shape in full_shapes(pack) for n in range(3)}
     assert shapes <= halved
+
+
+def full_shapes(bounded: Bounded) -> list[Shape]:
+    """The shapes of full batches."""
+    return [Shape(bounded.capacity(level), *sides) for level, both in enumerate(bounded.sides) for sides in both]
 
 
 def test_only_the_last_batch_of_a_window_lacks_rows() -> None:

@@ -19,7 +19,7 @@ from headway.search import Limits
 from headway.text.protected_spans import Span, compiled, hidden, lost, phrases_of, pieces, seam, spans_of, unbroken
 from headway.text.sentences import sentences
 from headway.text.tokenizer import Characters, Subword, Tokenizer, Words
-from models import TEXT, random_folder
+from model_folders import TEXT, random_folder
 
 CHINESE = [
     "返回一个新的对象。",

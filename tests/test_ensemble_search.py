@@ -17,7 +17,7 @@ from headway.search.base import length_weight
 from headway.search.coverage import coverage_penalty, rerank_by_coverage
 from headway.search.minimum_bayes_risk import chrf, rerank_by_risk
 from headway.text.vocabulary import EOS, PAD
-from steppers import sources, tiny_model
+from small_steppers import sources, tiny_model
 
 
 def test_an_ensemble_of_one_is_the_model() -> None:

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import corpora
+from graph_replay import NotRecordable, Tape, TapedEngine
 from headway.runs.trainer import Trainer
 from headway.training.engine import Engine
 from headway.training.events import Saved
 from headway.training.signals import StopRequest
-from kinds import KINDS, TRAINING, trainer
-from taped import NotRecordable, Tape, TapedEngine
+from recorded_runs import KINDS, TRAINING, trainer
 
 
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:

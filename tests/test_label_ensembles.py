@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from typer.testing import CliRunner
 
-import annotations
+import labelled_corpora
 from headway.cli import app
 from headway.errors import UsageError
 from headway.model.crf import sequence_score
 from headway.tasks.classification.classifier import Classifier
 from headway.tasks.predictors import open_model, open_together
 from headway.tasks.tagging.tagger import Tagger
-from trades import toy_folders
+from toy_models import toy_folders
 
 TAGGING, CLASSES, MANY = (
     {"kind": "tagging"},
@@ -33,15 +33,15 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     """Two of each task, hardly trained so that they disagree; the second tagger reads letters."""
     place = tmp_path_factory.mktemp("together")
     files = {
-        "tagger": (TAGGING, annotations.write_tagged(place, 80)),
-        "classifier": (CLASSES, annotations.write_texts(place, 80)),
-        "many": (MANY, annotations.write_many(place, 80)),
+        "tagger": (TAGGING, labelled_corpora.write_tagged(place, 80)),
+        "classifier": (CLASSES, labelled_corpora.write_texts(place, 80)),
+        "many": (MANY, labelled_corpora.write_many(place, 80)),
     }
     found: dict[str, list[Path]] = {name: [] for name in files}
     for (name, (task, path)), second in product(files.items(), (False, True)):
         text = "characters" if second and name == "tagger" else "words"
         changes = {"text": {"kind": text}, "training": {"steps": 6, "validate_every": 6}, "seed": 1 + second}
-        annotations.train(place / f"{name}-{second}", annotations.table(task, path, changes))
+        labelled_corpora.train(place / f"{name}-{second}", labelled_corpora.table(task, path, changes))
         found[name].append(place / f"{name}-{second}")
     return found
 
@@ -107,7 +107,7 @@ def test_a_model_beside_itself_says_what_it_says_alone(folders: dict[str, list[P
 
 @pytest.mark.parametrize("name", ["tagger", "classifier"])
 def test_the_commands_take_them(folders: dict[str, list[Path]], name: str, tmp_path: Path) -> None:
-    write = annotations.write_tagged if name == "tagger" else annotations.write_texts
+    write = labelled_corpora.write_tagged if name == "tagger" else labelled_corpora.write_texts
     test, (first, second) = write(tmp_path, 30, seed=9), folders[name]
     told = CliRunner().invoke(app, ["evaluate", str(first), str(test), "--with", str(second), "--device", "cpu"])
     assert told.exit_code == 0, told.output
@@ -123,9 +123,9 @@ def test_another_task_or_other_labels_are_refused(folders: dict[str, list[Path]]
     tagger, classifier = folders["tagger"][0], folders["classifier"][0]
     with pytest.raises(UsageError, match="its task is not that of"):
         open_together(tagger, [classifier], "cpu")
-    few = annotations.write_texts(tmp_path, 40)
+    few = labelled_corpora.write_texts(tmp_path, 40)
     few.write_text(few.read_text().replace("\tup", "\tgood"))
-    annotations.train(tmp_path / "other", annotations.table(CLASSES, few, {"text": {"kind": "words"}}))
+    labelled_corpora.train(tmp_path / "other", labelled_corpora.table(CLASSES, few, {"text": {"kind": "words"}}))
     with pytest.raises(UsageError, match="other: its labels, or the form of its files, are not those of"):
         open_together(classifier, [tmp_path / "other"], "cpu")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-import annotations
+import labelled_corpora
 from headway import config
 from headway.runs.trainer import Trainer
 from headway.tasks.run import Run
@@ -39,13 +39,13 @@ def toy_folders(place: Path, names: Iterable[str] = tuple(TEXTS)) -> dict[str, P
     text = place / "text.txt"
     text.write_text("abcdefghij" * 3 + "\n" + "cdefghijab\n" * 40, encoding="utf-8")
     runs: dict[str, tuple[dict[str, Any], Path, tuple[Mapping[str, Any], ...]]] = {
-        "tagger": ({"kind": "tagging"}, annotations.write_tagged(place), (spelled,)),
-        "classifier": ({"kind": "classification"}, annotations.write_texts(place), (pooled,)),
+        "tagger": ({"kind": "tagging"}, labelled_corpora.write_tagged(place), (spelled,)),
+        "classifier": ({"kind": "classification"}, labelled_corpora.write_texts(place), (pooled,)),
         "writer": ({}, text, (WRITER,)),
         "rememberer": ({}, text, (WRITER, MEMORY)),
     }
     return {
-        name: trained(place / name, annotations.table(task, file, *changes, TWO_LAYERS, SHORT))
+        name: trained(place / name, labelled_corpora.table(task, file, *changes, TWO_LAYERS, SHORT))
         for name, (task, file, changes) in runs.items()
         if name in names
     }

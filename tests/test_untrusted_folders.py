@@ -17,7 +17,7 @@ from headway.errors import UsageError
 from headway.exchange.pickles import load_pickle
 from headway.metrics.comet import run_comet
 from headway.tasks.material import Tokenizers
-from models import TEXT, random_folder, snapshot
+from model_folders import TEXT, random_folder, snapshot
 from serving import running
 
 PACKAGES = {
