@@ -25,7 +25,7 @@ def train(
     target: Annotated[Path | None, Option(help="Its translation, line by line.")] = None,
     dev_source: Annotated[Path | None, Option(help="Validation text; without it some pairs are held out.")] = None,
     dev_target: Annotated[Path | None, Option(help="Its translation.")] = None,
-    minutes: Annotated[float | None, Option(help="Train about so long.")] = None,
+    minutes: Annotated[float | None, Option(help="Training time budget in minutes, over all starts.")] = None,
     steps: Annotated[int | None, Option(help="Train so many updates in all.")] = None,
     epochs: Annotated[float | None, Option(help="Go through the corpus so many times.")] = None,
     config_file: Annotated[Path | None, Option("--config", help="The same as FILE.")] = None,
@@ -63,6 +63,7 @@ def add(given: dict[str, Any], table: str, values: dict[str, Any]) -> None:
 def start(given: dict[str, Any], out: Path, device_name: str, force: bool, restart: bool = False) -> int:
     """Plan, train, show; the exit code."""
     from headway.devices import choose_device, make_current
+    from headway.runs.decide import Timing, decide
     from headway.runs.resume import LOCK, Request, check_out
     from headway.runs.trainer import Trainer
     from headway.storage.lock import Lock
@@ -79,11 +80,14 @@ def start(given: dict[str, Any], out: Path, device_name: str, force: bool, resta
             check_out(out)
         with Lock(out / "state" / LOCK) if ranks.first else nullcontext(), view(ranks.first, out) as show:
             request = Request(given, out)
-            run = request.settle(device)
+            candidates = request.candidates(device)
+            run = candidates[0].run
             ranks.wait()  # nothing is written before all have read what is there
             notes = request.begin(run, force) if ranks.first else []
             show.preparing(run)
-            trainer = Trainer(run, out, device, ranks, shlex.join(["headway", *sys.argv[1:]]), restart)
+            decided = decide(candidates, out, device, ranks, restart, request.keeps_budget, Timing())
+            trainer = Trainer(decided, out, device, ranks, shlex.join(["headway", *sys.argv[1:]]))
+            show.preparing(trainer.run)
             for event in trainer.events(stop, notes):
                 if isinstance(event, Planned) and ranks.first:
                     request.remember()

@@ -68,7 +68,7 @@ class Constant:
 Schedule = Noam | InverseRoot | Cosine | Constant
 
 
-def settled(schedule: Schedule, total: int) -> Schedule:
+def with_rise(schedule: Schedule, total: int) -> Schedule:
     """With the rise that a run of so many steps has; should more steps be asked for later, it stays."""
     if not isinstance(schedule, InverseRoot) or schedule.most is None:
         return schedule
