@@ -1,7 +1,8 @@
-"""Budgets of minutes with a clock that the tests move: how long a run takes, what it decides, and that it repeats it."""
+"""Budgets of minutes with a clock that the tests move: how long a run takes, what it decides and repeats."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -149,10 +150,10 @@ def test_a_resumed_run_repeats_all_decisions(tmp_path: Path, monkeypatch: pytest
         machine = Machine(MACHINES["slower midway"][1])
         with monkeypatch.context() as patch:
             machine.install(patch)
-            run = run_of(place, 2.0, checkpoint_every=70)
+            run = run_of(place, 2.0, checkpoint_every=60)
             if name == "killed":
-                events = train(place, decided(place, run, machine), stop_at=190)
-                assert of(Replanned, events) and corpora.checkpoints(place / "model")[-1] == 140
+                events = train(place, decided(place, run, machine), stop_at=150)
+                assert of(Replanned, events) and corpora.checkpoints(place / "model")[-1] == 120
                 late = Machine(lambda _: 0.01, now=1e6)
                 late.install(patch)
                 stored = config.load(Run, place / "model" / "config.toml")
@@ -163,10 +164,10 @@ def test_a_resumed_run_repeats_all_decisions(tmp_path: Path, monkeypatch: pytest
                 assert Budget.read(place / "model" / "state") == before
                 machine = Machine(MACHINES["slower midway"][1])
             else:
-                train(place, decided(place, run, machine), stop_at=190)
+                train(place, decided(place, run, machine), stop_at=150)
         steps = corpora.events(place / "model", "step") + corpora.events(place / "model", "replan")
         ends.append(
-            [{k: v for k, v in e.items() if k in ("step", "loss", "lr", "total")} for e in steps if e["step"] <= 188]
+            [{k: v for k, v in e.items() if k in ("step", "loss", "lr", "total")} for e in steps if e["step"] <= 148]
         )
     assert ends[0] == ends[1]
 
@@ -214,7 +215,7 @@ def test_validations_take_a_small_share(tmp_path: Path, monkeypatch: pytest.Monk
     made = decided(tmp_path, run_of(tmp_path, 5.0, validation_sentences=500), machine)
     train(tmp_path, made)
     assert sum(machine.validated) <= max(SHARE_OF_VALIDATION * 300 + machine.validated[0], 2 * machine.validated[0])
-    assert (made.plan.validation_sentences == 500) == (sentence <= 0.01)
+    assert (made.plan.validation_sentences == 500) == (sentence == 0.0)
     assert made.plan.validation_sentences >= FEW_SENTENCES
 
 
@@ -226,7 +227,7 @@ def test_an_early_stop_leaves_a_model_and_says_how_good_it_is(tmp_path: Path, mo
     for event in trainer.events(stop):
         events.append(event)
         if isinstance(event, Stepped) and event.step >= 100:
-            stop.name = "sigterm"
+            stop.signal = signal.SIGTERM
     early, last = of(Previewed, events)
     assert early.step <= 61 and last.step == 100 and last.scores
     assert read_model(tmp_path / "model").facts["step"] == 100

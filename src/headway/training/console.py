@@ -242,7 +242,7 @@ def measured(pairs: Any, run: Any, sentences: Any) -> str:
     if not pairs:
         return "nothing: no pairs are held out"
     training = getattr(run, "training", None)
-    some = min(pairs, sentences if isinstance(sentences, int) else pairs)
+    some = min(pairs, sentences if isinstance(sentences, int) else getattr(training, "validation_sentences", pairs))
     beam = getattr(training, "validation_beam", 1)
     how = f"beam {beam}" if beam > 1 else "greedily"
     return f"loss of {pairs:,} pairs kept apart; {some:,} of them translated {how} for scores"
