@@ -200,7 +200,7 @@ class Deciding:
         needed = USEFUL_STEPS * plan.seconds_per_step * (1 + SHARE_OF_VALIDATION) + self.tried
         self.notes.append(
             f"{plan.minutes:g} minutes are too few for a useful model on this machine: {plan.steps:,} steps fit, and "
-            f"{USEFUL_STEPS} are the least; give about --minutes {max(1, -(-needed // 60)):g} or more"
+            f"{USEFUL_STEPS} are the least; give about --minutes {max(plan.minutes + 1, -(-needed // 60)):g} or more"
         )
 
     # ------------------------------------------------------------ going on

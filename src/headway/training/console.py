@@ -12,6 +12,7 @@ from typing import Any
 
 from headway.text.unicode import plain
 from headway.training.events import Ended, Event, Noted, Planned, Previewed, Replanned, Saved, Stepped, Validated
+from headway.training.settings import LOSS_PAIRS
 
 PREPARING = "reading the corpus, learning pieces and encoding (once; the next start finds them ready)"
 
@@ -245,7 +246,7 @@ def measured(pairs: Any, run: Any, sentences: Any) -> str:
     some = min(pairs, sentences if isinstance(sentences, int) else getattr(training, "validation_sentences", pairs))
     beam = getattr(training, "validation_beam", 1)
     how = f"beam {beam}" if beam > 1 else "greedily"
-    return f"loss of {pairs:,} pairs kept apart; {some:,} of them translated {how} for scores"
+    return f"loss of {min(pairs, LOSS_PAIRS * some):,} pairs kept apart; {some:,} of them translated {how} for scores"
 
 
 def join_words(parts: list[str]) -> str:
