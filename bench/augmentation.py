@@ -20,7 +20,7 @@ FORTH, BACK = ROWS["multi30k-en-de"], ROWS["multi30k-de-en"]
 SMALL = {
     "model.width": 128, "model.heads": 4, "model.encoder_layers": 3, "model.decoder_layers": 2,
     "model.feed_forward.width": 512, "training.batch.tokens": 2048, "training.schedule.warmup": 400,
-    "training.batch.shapes": "exact", "task.agreement": 0.0, "text.size": 3000,
+    "training.batch.shapes": "exact", "training.r_drop": 0.0, "text.size": 3000,
 }  # fmt: skip
 
 

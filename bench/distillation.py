@@ -16,7 +16,7 @@ from bench.recipes import ROWS, distilled, file, headway, measured, read, run
 ROW = ROWS["multi30k-en-de"]
 STUDENT = {  # a deep encoder and a shallow decoder
     "model.width": 128, "model.heads": 4, "model.encoder_layers": 4, "model.decoder_layers": 1,
-    "model.feed_forward.width": 256, "task.agreement": 0.0,
+    "model.feed_forward.width": 256, "training.r_drop": 0.0,
 }  # fmt: skip
 
 

@@ -30,14 +30,15 @@ from headway.model.feed_forward import Gelu, Relu
 from headway.model.kernels import Softmax
 from headway.model.positions import Learned, Rotary
 from headway.model.residuals import Pre
-from headway.tasks.language_model.next_token import Lesson, Reading
-from headway.tasks.translation.task import TranslationObjective
+from headway.tasks.language_model.next_token import InputNoise, SegmentForward
+from headway.tasks.translation.task import TranslationForward
 from headway.training.engine import CapturedEngine, Engine, seed_of
+from headway.training.objectives import BatchLoss, TeacherForcing
 from headway.training.optimiser import Adam, Update
 
 WARM = 8  # steps before the clock: kernels are chosen, graphs recorded
 BLOCKS, STEPS = 5, 10  # the median of so many times so many steps, none of which waits for the device
-WAYS: dict[str, tuple[type[Engine], bool]] = {  # the engine, and whether its objective is compiled
+WAYS: dict[str, tuple[type[Engine], bool]] = {  # the engine, and whether the loss is compiled
     "eager": (Engine, False),
     "captured": (CapturedEngine, False),
     "compiled": (Engine, True),
@@ -55,10 +56,11 @@ class Case:
     rows: int
     length: int
 
-    def objective(self) -> nn.Module:
+    def loss(self) -> BatchLoss:
         if isinstance(self.design, LanguageModelDesign):
-            return Reading(self.design.build(self.vocabulary), Lesson())
-        return TranslationObjective(self.design.build(self.vocabulary), 0.1)
+            forward = SegmentForward(self.design.build(self.vocabulary), InputNoise())
+            return BatchLoss(forward, TeacherForcing(label_smoothing=0.0).build())
+        return BatchLoss(TranslationForward(self.design.build(self.vocabulary)), TeacherForcing().build())
 
     def batch(self) -> Batch | Segments:
         ids = [torch.randint(4, self.vocabulary, (self.rows, self.length)) for _ in range(3)]
@@ -73,7 +75,7 @@ class Case:
         if isinstance(plain.design, EncoderDecoderDesign):
             plain = replace(plain, design=replace(plain.design, cross_attention=Softmax()))
         with FakeTensorMode(), FlopCounterMode(display=False) as counter:
-            total, _, _ = plain.objective().eval()(*plain.batch().tensors())
+            total, _, _ = plain.loss().eval()(torch.tensor(1), *plain.batch().tensors())
             total.backward()
         return counter.get_total_flops() * self.rows
 
@@ -105,13 +107,13 @@ def seconds(case: Case, way: str, device: torch.device, precision: str) -> float
     kind, compiled = WAYS[way]
     torch._dynamo.reset()
     torch.manual_seed(0)
-    plain = case.objective().to(device).train()
-    objective = cast("nn.Module", torch.compile(plain, dynamic=False)) if compiled else plain
-    engine = kind(objective, Update(Adam().build(plain, 1e-4), 1.0, half=False), precision, device)
+    plain = case.loss().to(device).train()
+    loss = cast("nn.Module", torch.compile(plain, dynamic=False)) if compiled else plain
+    engine = kind(loss, Update(Adam().build(plain, 1e-4), 1.0, half=False), precision, device)
     batch = case.batch().to(device)
 
     def steps(count: int) -> Tensor:
-        return [engine.step([batch], seed_of(1, step), 1e-4, float(batch.tokens)) for step in range(count)][-1]
+        return [engine.step([batch], step, seed_of(1, step), 1e-4, float(batch.tokens)) for step in range(count)][-1]
 
     took, many = list[float](), STEPS if device.type == "cuda" else 1
     steps(WARM if device.type == "cuda" else 1).tolist()

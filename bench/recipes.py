@@ -137,9 +137,9 @@ FEWER: Settings = {  # a tenth of the text and less wants the small model of Mul
 LEAST: Settings = {**FEWER, "training.batch.tokens": 2048, "training.epochs": 120, "text.size": 2000}
 RESUME = tuple(f"{part}.char.bmes" for part in ("train", "dev", "test"))
 AGREEING: Settings = {  # a wider TENER that two passes must agree on
-    "task.agreement": 5.0, "model.width": 192, "model.heads": 6, "model.feed_forward.width": 384,
+    "training.r_drop": 5.0, "model.width": 192, "model.heads": 6, "model.feed_forward.width": 384,
     "training.schedule.kind": "cosine", "training.learning_rate": 2e-3, "training.optimiser.kind": "muon",
-    "training.optimiser.decay": 0.3,
+    "training.optimiser.weight_decay": 0.3,
 }  # fmt: skip
 SOUNDS, TREES, TALK = (("letters", "phonemes"), ("words", "trees"), ("context", "reply"))
 

@@ -27,9 +27,10 @@ from headway.data.bucketing import Exact, Lengths
 from headway.data.order import Cursor
 from headway.devices import cores
 from headway.model.design import EncoderDecoderDesign
-from headway.tasks.translation.task import TranslationObjective
+from headway.tasks.translation.task import TranslationForward
 from headway.text.vocabulary import BOS, EOS, PAD
 from headway.training.engine import Engine
+from headway.training.objectives import BatchLoss, TeacherForcing
 from headway.training.optimiser import Adam, Update
 
 VOCABULARY, SMOOTHING, CLIP, RATE = 8000, 0.1, 1.0, 1e-3
@@ -82,8 +83,9 @@ def headway_step(design: EncoderDecoderDesign, precision: str) -> Step:
     """The trainer's own engine."""
     model = design.build(VOCABULARY).train()
     update = Update(Adam().build(model, RATE), CLIP, half=False)
-    engine = Engine(TranslationObjective(model, SMOOTHING), update, precision, torch.device("cpu"))
-    return lambda batch: float(engine.step([batch], 1, RATE, float(batch.tokens))[0])
+    loss = BatchLoss(TranslationForward(model), TeacherForcing(label_smoothing=SMOOTHING).build())
+    engine = Engine(loss, update, precision, torch.device("cpu"))
+    return lambda batch: float(engine.step([batch], 1, 1, RATE, float(batch.tokens))[0])
 
 
 class Torch(nn.Module):

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from headway import recipes
 from headway.model.design import EncoderDecoderDesign
-from headway.model.losses import chunked
+from headway.model.losses import chunked_cross_entropy
 
 VOCABULARY = 32_000
 Step = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -28,7 +28,10 @@ class Headway(nn.Module):
 
     def forward(self, source: Tensor, inputs: Tensor, labels: Tensor) -> Tensor:
         head = self.model.head
-        return chunked(self.model.hidden(source, inputs), head.weight, head.bias, labels, 0.1).total / labels.numel()
+        return (
+            chunked_cross_entropy(self.model.hidden(source, inputs), head.weight, head.bias, labels, 0.1).total
+            / labels.numel()
+        )
 
 
 class Torch(nn.Module):

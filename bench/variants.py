@@ -1,6 +1,7 @@
 """A short search: one recipe as it is, and again with each of some changes, measured on its dev files.
 
-HEADWAY_DATA=corpora python -m bench.variants tatoeba-en-de-tenth --set training.epochs=20 --try model.tie='"output"'
+HEADWAY_DATA=corpora python -m bench.variants tatoeba-en-de-tenth --set training.epochs=20
+                                              --try model.tie_embeddings='"output"'
                                               --try "model.encoder_layers=4 model.decoder_layers=2" [--work runs/search]
 
 --set holds for all runs; each --try is one more run, with one or more settings between spaces.

@@ -38,6 +38,11 @@ def write_pairs(folder: Path) -> Written:
     return {"source": str(folder / "text.a"), "target": str(folder / "text.b")}
 
 
+def twice(table: dict[str, Any], weight: float) -> dict[str, Any]:
+    """The same run with R-Drop."""
+    return {**table, "training": {"r_drop": weight}}
+
+
 def language_model(task: dict[str, Any] | None = None, **model: Any) -> dict[str, Any]:
     made = {**MODEL, "kind": "language_model", "layers": 2, "residual": {"kind": "pre"}, **model}
     task = {"kind": "language_model", "segment": 12, **(task or {})}
@@ -62,7 +67,7 @@ TENER = {"positions": {"kind": "tener"}, "attention": {"kind": "fused", "scaled"
 CNN, SPELLED = {"kind": "cnn", "width": 8}, {"kind": "transformer", "width": 8, "heads": 2}
 KINDS: dict[str, tuple[Callable[[Path], Written], dict[str, Any]]] = {
     "translation": (write_pairs, translator()),
-    "agreement": (write_pairs, translator(agreement=5.0)),
+    "R-Drop": (write_pairs, twice(translator(), 5.0)),
     "learned": (write_text, language_model(positions={"kind": "learned"})),
     "rotary": (write_text, language_model(positions={"kind": "rotary"}, norm={"kind": "rms"})),
     "batch norm": (write_text, language_model(positions={"kind": "bucketed"}, norm={"kind": "batch"})),
@@ -70,41 +75,43 @@ KINDS: dict[str, tuple[Callable[[Path], Written], dict[str, Any]]] = {
     "memory": (write_text, language_model(positions={"kind": "transformer_xl"}, memory=16)),
     "forgetful": (
         write_text,
-        language_model({"forget": 0.5, "turns": 2}, positions={"kind": "transformer_xl"}, memory=16),
+        language_model(
+            {"memory_dropout": 0.5, "interleaved_batches": 2}, positions={"kind": "transformer_xl"}, memory=16
+        ),
     ),
-    "two readings": (
+    "two passes": (
         write_text,
-        language_model({"agreement": 1.0}, positions={"kind": "transformer_xl"}, memory=16),
+        twice(language_model(positions={"kind": "transformer_xl"}, memory=16), 1.0),
     ),
     "crf": (small(annotations.write_tagged), reader({"kind": "tagging", "letters": CNN}, **TENER)),
     "softmax": (
         small(annotations.write_tagged),
         reader({"kind": "tagging", "head": {"kind": "softmax"}}, "characters"),
     ),
-    "tags agree": (small(annotations.write_tagged), reader({"kind": "tagging", "agreement": 2.0}, **TENER)),
+    "tags agree": (small(annotations.write_tagged), twice(reader({"kind": "tagging"}, **TENER), 2.0)),
     "spelled": (small(annotations.write_tagged), reader({"kind": "tagging", "letters": SPELLED}, **TENER)),
     "mean": (small(annotations.write_texts), reader({"kind": "classification"})),
-    "pairs": (small(annotations.write_texts), reader({"kind": "classification", "agreement": 1.0}, pairs=64)),
+    "pairs": (small(annotations.write_texts), twice(reader({"kind": "classification"}, bigram_buckets=64), 1.0)),
     "class token": (
         small(annotations.write_texts),
         reader({"kind": "classification", "pooling": {"kind": "class_token"}}),
     ),
     "many": (
         lambda folder: {"train": str(annotations.write_many(folder))},
-        reader({"kind": "classification", "many": True, "pooling": {"kind": "attention"}}),
+        reader({"kind": "classification", "multi_label": True, "pooling": {"kind": "attention"}}),
     ),
 }
 
 
 def trainer(folder: Path, out: str, kind: str, device: str = "cpu", **training: Any) -> Trainer:
     write, table = KINDS[kind]
-    whole = {**table, "data": write(folder), "training": {**TRAINING, **training}}
+    whole = {**table, "data": write(folder), "training": {**TRAINING, **table.get("training", {}), **training}}
     return Trainer(config.from_dict(Run, whole), folder / out, torch.device(device), Ranks())
 
 
 def certain(trainer: Trainer) -> Trainer:
     """The same without dropout of any kind."""
-    for module in trainer.job.engine.objective.modules():
+    for module in trainer.job.engine.loss.modules():
         for name in ("share", "dropout", "word_dropout"):
             if isinstance(getattr(module, name, None), float):
                 setattr(module, name, 0.0)

@@ -22,7 +22,7 @@ SENTENCE = "a dog runs on the bench"
 ENDING = 1.8  # by so much more likely than other pieces is the end
 SMALL: dict[str, Any] = {
     "width": 32, "heads": 4, "encoder_layers": 2, "decoder_layers": 2, "feed_forward": Relu(width=64), "dropout": 0.0,
-    "output_bias": True, "tie": "none",
+    "output_bias": True, "tie_embeddings": "none",
 }  # fmt: skip
 
 

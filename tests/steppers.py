@@ -15,7 +15,13 @@ from headway.search.base import Stepper
 from headway.text.vocabulary import BOS, EOS
 
 DESIGN = EncoderDecoderDesign(
-    width=32, heads=4, encoder_layers=2, decoder_layers=2, feed_forward=Relu(width=64), output_bias=True, tie="none"
+    width=32,
+    heads=4,
+    encoder_layers=2,
+    decoder_layers=2,
+    feed_forward=Relu(width=64),
+    output_bias=True,
+    tie_embeddings="none",
 )
 
 

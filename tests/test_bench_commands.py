@@ -93,12 +93,12 @@ def test_together_teaches_a_student(said: Said, tmp_path: Path) -> None:
 
 
 def test_variants_change_one_thing_at_a_time_and_look_at_dev_only(said: Said) -> None:
-    tries = ("--try", 'model.tie="output"', "--try", "model.encoder_layers=4 model.decoder_layers=2")
+    tries = ("--try", 'model.tie_embeddings="output"', "--try", "model.encoder_layers=4 model.decoder_layers=2")
     asked, rows = said(variants.main, "multi30k-en-de", "--set", "training.epochs=1", *tries)
     changes = [settings_of(words) for words in asked if words[0] == "train"]
     plain = changes[0].keys()
     assert [each.keys() - plain for each in changes] == [
-        set(), {"model.tie"}, {"model.encoder_layers", "model.decoder_layers"},
+        set(), {"model.tie_embeddings"}, {"model.encoder_layers", "model.decoder_layers"},
     ]  # fmt: skip
     assert all(each["training.epochs"] == "1" for each in changes) and len(rows) == 4
     assert all("val.en" in " ".join(words) for words in asked if words[0] == "evaluate")

@@ -26,7 +26,7 @@ from headway.data.labelled import Form, form_of, read
 from headway.errors import UsageError
 from headway.metrics.classes import average_precision, best_threshold, confusion, macro_f1, micro_f1
 from headway.model.heads.pooling import Attention, ClassToken, Mean
-from headway.model.losses import apart
+from headway.model.losses import symmetric_kl
 from headway.tasks.classification.classifier import Classifier, ManyLabels, OneLabel
 from headway.tasks.classification.task import ClassificationTask
 from headway.tasks.predictors import open_model
@@ -70,7 +70,7 @@ def test_every_pooling_learns(tmp_path: Path, pooling: str) -> None:
 
 
 def test_many_labels_have_a_threshold_that_lies_in_the_folder(tmp_path: Path) -> None:
-    many = {"task": {**TASK, "many": True}, "training": {"steps": 60, "validate_every": 30, "watch": "f1"}}
+    many = {"task": {**TASK, "multi_label": True}, "training": {"steps": 60, "validate_every": 30, "best_metric": "f1"}}
     whole = annotations.table(TASK, annotations.write_many(tmp_path), WORDS, many)
     assert annotations.train(tmp_path / "model", whole)["f1"] > 85
     facts = json.loads((tmp_path / "model" / "headway.json").read_text())
@@ -113,7 +113,7 @@ def test_the_head_is_described_with_all_its_parameters(trained: tuple[Path, dict
 
 
 def test_a_killed_run_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    change = {"task": {**TASK, "many": True}, "training": {"batch": {"tokens": 128, "shapes": "bounded"}}}
+    change = {"task": {**TASK, "multi_label": True}, "training": {"batch": {"tokens": 128, "shapes": "bounded"}}}
     whole = annotations.table(TASK, annotations.write_many(tmp_path, 150), WORDS, change)
     run = annotations.write_config(tmp_path, whole)
     assert nursery.run(tmp_path, "train", run, "--out", tmp_path / "whole")[0] == 0
@@ -132,11 +132,12 @@ def test_dummy_rows_have_no_weight(tmp_path: Path) -> None:
     )
     made = annotations.trainer(tmp_path / "m", whole)
     assert isinstance(made.task, ClassificationTask)
-    objective = made.task.objective(made.job.model.eval())
+    forward = made.task.forward_pass(made.job.model.eval())
     rows = np.arange(5)
     width = int(made.task.pieces.lengths[:5].max())
     exact, padded = (
-        objective(*made.task.fill(rows, Shape(count, width + more, 1))) for count, more in ((5, 0), (8, 3))
+        forward(forward.batch(*made.task.fill(rows, Shape(count, width + more, 1)))).loss(0.0)
+        for count, more in ((5, 0), (8, 3))
     )
     for one, two in zip(exact, padded, strict=True):
         torch.testing.assert_close(one, two, atol=1e-5, rtol=1e-5)
@@ -209,7 +210,7 @@ def test_files_are_read_by_their_names(
     ("name", "text", "said"),
     [
         ("x.tsv", "a\tup\nb\n", "x.tsv:2: 1 column, at least 2 are wanted: the text in 1, its label in 2"),
-        ("x.tsv", "a\tup\nb\t\n", "x.tsv:2: 0 labels, one is wanted; for several set task.many = true"),
+        ("x.tsv", "a\tup\nb\t\n", "x.tsv:2: 0 labels, one is wanted; for several set task.multi_label = true"),
         ("x.tsv", "a\tup\nb\tc\tup\n", "x.tsv:2: 3 columns, but 2 in the first line: is a tab in the text?"),
         ("x.jsonl", '{"text": "a", "label": null}\n', "x.jsonl:1: 'label' is null; a text or a number is wanted"),
         ("x.jsonl", '{"text": "a", "label": {}}\n', "x.jsonl:1: 'label' is {}; a text or a number is wanted"),
@@ -309,11 +310,11 @@ def test_predict_and_evaluate_from_the_command_line(tmp_path: Path, trained: tup
     assert nursery.run(tmp_path, "predict", trained[0], "--input", text, "--layout", "columns")[0] == 2
 
 
-def test_disagreement_is_half_of_both_divergences() -> None:
+def test_symmetric_kl_is_half_of_both_divergences() -> None:
     first, second = torch.randn(2, 5, 4, dtype=torch.float64)
     p, q = (torch.distributions.Categorical(logits=x) for x in (first, second))
     both = torch.distributions.kl_divergence(p, q) + torch.distributions.kl_divergence(q, p)
-    torch.testing.assert_close(apart(first, second, OneLabel().chances), both / 2)
+    torch.testing.assert_close(symmetric_kl(first, second, OneLabel().chances), both / 2)
     p, q = (torch.distributions.Bernoulli(logits=x) for x in (first, second))
     both = torch.distributions.kl_divergence(p, q) + torch.distributions.kl_divergence(q, p)
-    torch.testing.assert_close(apart(first, second, ManyLabels().chances), both.sum(dim=1) / 2)
+    torch.testing.assert_close(symmetric_kl(first, second, ManyLabels().chances), both.sum(dim=1) / 2)

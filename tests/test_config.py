@@ -40,10 +40,10 @@ def designs() -> list[Any]:
         *(TextEncoderDesign(feed_forward=one) for one in members(FeedForward)),
     ]
     odd = EncoderDecoderDesign(
-        reads=(0, 1, 2, 3, 4, 5),
+        attended_layers=(0, 1, 2, 3, 4, 5),
         encoder_attention=Linformer(),
         cross_attention=Linear(),
-        tie="none",
+        tie_embeddings="none",
         key_heads=2,
         head_width=48,
     )
@@ -181,7 +181,10 @@ WRONG = {
         'positions = { kind = "rotary", base = "big" }',
         "positions.base is 'big': input should be a valid number",
     ),
-    "not one of the words": ('tie = "some"', "tie is 'some': input should be 'all', 'output' or 'none'"),
+    "not one of the words": (
+        'tie_embeddings = "some"',
+        "tie_embeddings is 'some': input should be 'all', 'output' or 'none'",
+    ),
     "width not divisible by heads": (
         "width = 100\nheads = 8",
         "width is 100 and heads is 8: width must be a multiple of heads, or set head_width",
@@ -214,7 +217,10 @@ WRONG = {
     "looking ahead": ('attention = { kind = "linformer" }', "linformer attention cannot hide the future"),
     "unscaled": ('positions = { kind = "tener" }', "tener positions need attention that leaves scores unscaled: set"),
     "odd head width": ('width = 24\npositions = { kind = "rotary" }', "head width is 3; rotary positions need an even"),
-    "layers to read": ("reads = [0, 9]", "reads is [0, 9]; it needs one encoder layer from 0 to 5 for each of 6"),
+    "layers to read": (
+        "attended_layers = [0, 9]",
+        "attended_layers is [0, 9]; it needs one encoder layer from 0 to 5 for each of 6",
+    ),
     "another model": ('kind = "language_model"', "kind is 'language_model'; choose one of encoder_decoder"),
     "invalid TOML": ("width = ", "not valid TOML: "),
     "endless TOML": ("width = " + "[" * 5000, "not valid TOML: "),
@@ -315,7 +321,14 @@ def test_the_schema_accepts_what_loads(design: Any) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"width": "wide"}, {"widht": 3}, {"positions": {"kind": "rope"}}, {"bias": 1}, {"tie": 1}, {"norm": "layer"}],
+    [
+        {"width": "wide"},
+        {"widht": 3},
+        {"positions": {"kind": "rope"}},
+        {"bias": 1},
+        {"tie_embeddings": 1},
+        {"norm": "layer"},
+    ],
     ids=str,
 )
 def test_the_schema_refuses_what_does_not(wrong: dict[str, Any]) -> None:
@@ -327,7 +340,7 @@ def test_the_schema_refuses_what_does_not(wrong: dict[str, Any]) -> None:
 
 def test_the_schema_explains_and_closes_every_table() -> None:
     whole = schema(EncoderDecoderDesign)
-    assert whole["properties"]["width"]["description"] == "width of every vector between layers"
+    assert whole["properties"]["width"]["description"] == "width of the vectors between layers (d_model)"
     assert whole["$defs"]["Rotary"]["properties"]["base"]["description"]
     assert all(table["additionalProperties"] is False for table in (whole, *whole["$defs"].values()))
 

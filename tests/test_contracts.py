@@ -515,7 +515,7 @@ def test_grouped_heads_are_heads_that_share_keys() -> None:
 @pytest.mark.parametrize(("reads", "unread"), [("last", None), ("each", None), ((0, 0), 1), ((1, 0), None)], ids=str)
 @torch.no_grad()
 def test_decoder_layers_read_the_encoder_layers_they_are_told_to(reads: Any, unread: int | None) -> None:
-    model, source, target = translator({"reads": reads}), words(2, 5), words(2, 4)
+    model, source, target = translator({"attended_layers": reads}), words(2, 5), words(2, 4)
     for layer in range(2):
         before = model(source, target)
         model.encoder.layers[layer].get_parameter("feed_forward.up.weight").add_(1.0)

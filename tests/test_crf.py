@@ -12,8 +12,8 @@ from torchcrf import CRF
 from headway.model.classifiers import WordClassifier
 from headway.model.crf import Chain, log_partition, marginals, sequence_score, viterbi
 from headway.model.heads.tags import CrfHead, TagHead
-from headway.model.losses import apart
-from headway.tasks.tagging.task import TaggingObjective
+from headway.model.losses import symmetric_kl
+from headway.tasks.tagging.task import TaggingBatch, TaggingForward
 
 LABELS, WORDS = 4, 5
 LENGTHS = (5, 3, 1, 0)
@@ -56,10 +56,10 @@ def test_sums_maxima_and_marginals_are_those_of_all_sequences(seed: int) -> None
         torch.testing.assert_close(chances[row, :length], expected)
 
 
-def test_disagreement_of_two_fields_is_half_of_both_divergences_over_all_sequences() -> None:
+def test_symmetric_kl_of_two_fields_is_half_of_both_divergences_over_all_sequences() -> None:
     first, real, chain = scene(2)
     second = first + torch.randn_like(first)
-    found = (apart(first, second, lambda scores: marginals(scores, real, chain)) * real).sum(dim=1)
+    found = (symmetric_kl(first, second, lambda scores: marginals(scores, real, chain)) * real).sum(dim=1)
     for row, length in enumerate(LENGTHS):
         every = list(product(range(LABELS), repeat=length)) if length else []
         log_p, log_q = (
@@ -147,8 +147,8 @@ def test_the_loss_of_two_passes_is_their_mean_and_how_far_they_are_apart(kind: t
         for mine, theirs in zip((head.first, head.next, head.last), (chain.first, chain.next, chain.last), strict=True):
             mine.data = theirs.clone()
     labels = torch.randint(1, LABELS + 1, real.shape) * real
-    objective = TaggingObjective(Said(head, passes), 0.0, 0.0, agreement=3.0)
-    total, nll, count = objective(torch.ones_like(labels), torch.zeros_like(labels), labels)
+    batch = TaggingBatch(torch.ones_like(labels), torch.zeros_like(labels), labels)
+    total, nll, count = TaggingForward(Said(head, passes), 0.0, r_drop=3.0)(batch).loss(0.0)
 
     held, gap = head.chain(), 0.0
     for row, length in enumerate(LENGTHS):
@@ -158,7 +158,6 @@ def test_the_loss_of_two_passes_is_their_mean_and_how_far_they_are_apart(kind: t
             for one in passes
         )
         gap += float(((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum())
-    one_pass = [TaggingObjective(Said(head, x[None]), 0.0, 0.0, 0.0) for x in passes]
-    alone = [each(torch.ones_like(labels), torch.zeros_like(labels), labels)[0] for each in one_pass]
+    alone = [TaggingForward(Said(head, x[None]), 0.0)(batch).loss(0.0)[0] for x in passes]
     assert float(total) == pytest.approx(float(sum(alone)) / 2 + 3.0 / 4 * gap, rel=1e-5)
     assert float(nll) == pytest.approx(float(alone[0])) and int(count) == sum(LENGTHS)

@@ -23,7 +23,7 @@ def test_recorded_training_learns_what_plain_training_does(tmp_path: Path, kind:
     """Without dropout: a graph may draw its random numbers in another order."""
     losses = []
     for graphs in (True, False):
-        run = certain(trainer(tmp_path, f"graphs-{graphs}", kind, "cuda", graphs=graphs, **training))
+        run = certain(trainer(tmp_path, f"graphs-{graphs}", kind, "cuda", cuda_graphs=graphs, **training))
         assert isinstance(run.job.engine, CapturedEngine) == graphs
         list(run.events(StopRequest()))
         losses.append([event["loss"] for event in corpora.events(tmp_path / f"graphs-{graphs}", "step")])

@@ -25,7 +25,7 @@ from headway.model.positions import Learned
 from headway.tasks.run import Run
 
 DOCS = Path(__file__).parent.parent / "docs" / "model.md"
-SMALL = EncoderDecoderDesign(width=16, heads=2, encoder_layers=3, decoder_layers=2, tie="output")
+SMALL = EncoderDecoderDesign(width=16, heads=2, encoder_layers=3, decoder_layers=2, tie_embeddings="output")
 
 
 def call(command: Any, *words: str, width: int = 120) -> Result:
@@ -183,7 +183,7 @@ def test_config_prints_a_run_that_loads(name: str, tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text(said(config, name))
     assert load(Run, path) == Run(model=recipes.ALL[name]())
-    assert "width of every vector" in path.read_text()
+    assert "width of the vectors" in path.read_text()
 
 
 def test_config_writes_the_schema(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from headway.text.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES
 from headway.text.words import Words
 from headway.training.checkpoint import Checkpoints
 from headway.training.events import Planned
+from headway.training.objectives import BatchLoss
 from headway.training.optimiser import Adam, Update
 from headway.training.task import Batch, Validation
 
@@ -87,7 +88,8 @@ def first_batch(folder: Path, *changes: dict[str, Any]) -> tuple[TranslationTask
     trainer = corpora.trainer(folder, *changes)
     task, model = trainer.task, trainer.job.model
     assert isinstance(task, TranslationTask) and isinstance(model, EncoderDecoder)
-    return task, model, task.objective(model), next(iter(trainer.job.stream.iterate(corpora.START)))
+    loss = BatchLoss(task.forward_pass(model), trainer.run.training.objective.build())
+    return task, model, loss, next(iter(trainer.job.stream.iterate(corpora.START)))
 
 
 def smoothed(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
@@ -97,31 +99,31 @@ def smoothed(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 def test_labels_are_smoothed_as_the_run_says(smoothing: float, tmp_path: Path) -> None:
-    _, model, objective, batch = first_batch(
-        tmp_path, {"model": {"dropout": 0.0}, "training": {"smoothing": smoothing}}
+    _, model, loss, batch = first_batch(
+        tmp_path, {"model": {"dropout": 0.0}, "training": {"objective": {"label_smoothing": smoothing}}}
     )
     source, inputs, labels = batch.tensors()
-    total, nll, count = objective(source, inputs, labels)
+    total, nll, count = loss(torch.tensor(1), source, inputs, labels)
     logits = model(source, inputs)
     torch.testing.assert_close(total, smoothed(logits, labels, smoothing))
     torch.testing.assert_close(nll, smoothed(logits, labels, 0.0))
     assert int(count) == int((labels != PAD).sum()) == batch.tokens
 
 
-@pytest.mark.parametrize("agreement", [0.0, 5.0])
-def test_two_passes_must_agree_as_the_run_says(agreement: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize("r_drop", [0.0, 5.0])
+def test_two_passes_must_agree_as_the_run_says(r_drop: float, tmp_path: Path) -> None:
     """R-Drop's formula, as a mean over the two passes; the same seed gives the same dropout."""
-    change = {"task": {"agreement": agreement}, "model": {"dropout": 0.3}, "training": {"smoothing": 0.0}}
-    _, model, objective, batch = first_batch(tmp_path, change)
+    change = {"model": {"dropout": 0.3}, "training": {"r_drop": r_drop, "objective": {"label_smoothing": 0.0}}}
+    _, model, loss, batch = first_batch(tmp_path, change)
     source, inputs, labels = batch.tensors()
     torch.manual_seed(0)
-    total, _, _ = objective(source, inputs, labels)
+    total, _, _ = loss(torch.tensor(1), source, inputs, labels)
     torch.manual_seed(0)
-    if agreement:
+    if r_drop:
         first, second = model(torch.cat([source, source]), torch.cat([inputs, inputs])).chunk(2)
         log_p, log_q = (logits.log_softmax(dim=-1)[labels != PAD] for logits in (first, second))
         apart = sum(F.kl_div(a, b, reduction="sum", log_target=True) for a, b in ((log_p, log_q), (log_q, log_p)))
-        expected = sum(smoothed(logits, labels, 0.0) for logits in (first, second)) / 2 + agreement * apart / 4
+        expected = sum(smoothed(logits, labels, 0.0) for logits in (first, second)) / 2 + r_drop * apart / 4
         assert (log_p - log_q).abs().max() > 0.1
     else:
         expected = smoothed(model(source, inputs), labels, 0.0)
@@ -147,7 +149,7 @@ def test_outputs_are_measured_against_the_references(tmp_path: Path, monkeypatch
 
 @torch.inference_mode()
 def test_the_validation_loss_is_the_cross_entropy_of_the_references(tmp_path: Path) -> None:
-    trainer = corpora.trainer(tmp_path, {"training": {"smoothing": 0.3}})
+    trainer = corpora.trainer(tmp_path, {"training": {"objective": {"label_smoothing": 0.3}}})
     task, model = trainer.task, trainer.job.mirror
     assert isinstance(task, TranslationTask) and isinstance(model, EncoderDecoder)
     total = count = 0.0

@@ -50,7 +50,8 @@ SEARCHES = [
 DESIGNS: dict[str, EncoderDecoderDesign] = {
     "paper": EncoderDecoderDesign(width=32, heads=2, encoder_layers=2, decoder_layers=2, output_bias=True),
     "odd sizes": EncoderDecoderDesign(
-        width=30, heads=3, feed_forward=Relu(width=70), encoder_layers=1, decoder_layers=3, tie="none", output_bias=True
+        width=30, heads=3, feed_forward=Relu(width=70), encoder_layers=1, decoder_layers=3, tie_embeddings="none",
+        output_bias=True,
     ),
     "modern": EncoderDecoderDesign(
         width=48, heads=6, key_heads=2, feed_forward=Swiglu(), positions=Rotary(), norm=RMSNorm(), residual=Pre(),
@@ -58,15 +59,15 @@ DESIGNS: dict[str, EncoderDecoderDesign] = {
     ),
     "learned": EncoderDecoderDesign(
         width=64, heads=4, feed_forward=Gelu(), positions=Learned(), residual=Pre(), encoder_layers=3, decoder_layers=2,
-        tie="output", longest=40,
+        tie_embeddings="output", longest=40,
     ),
     "deep": EncoderDecoderDesign(
         width=32, heads=2, feed_forward=Swish(), positions=Alibi(), residual=DeepNorm(), encoder_layers=3,
-        decoder_layers=2, reads="each",
+        decoder_layers=2, attended_layers="each",
     ),
     "rezero": EncoderDecoderDesign(
         width=32, heads=2, head_width=20, feed_forward=Gelu(tanh=True), positions=Bucketed(), residual=ReZero(),
-        encoder_layers=2, decoder_layers=3, reads=(1, 0, 1), output_bias=True,
+        encoder_layers=2, decoder_layers=3, attended_layers=(1, 0, 1), output_bias=True,
     ),
     "no positions": EncoderDecoderDesign(
         width=16, heads=1, positions=NoPositions(), attention=Softmax(score=Dot()), encoder_layers=1, decoder_layers=1,
@@ -98,7 +99,7 @@ def shaken(model: nn.Module) -> None:
 
 def build_model(design: EncoderDecoderDesign) -> EncoderDecoder:
     """Some outputs end, and some do not."""
-    model = design.build(WORDS, WORDS if design.tie == "all" else WORDS - 12)
+    model = design.build(WORDS, WORDS if design.tie_embeddings == "all" else WORDS - 12)
     shaken(model)
     if model.head.bias is not None:
         with torch.no_grad():

@@ -64,7 +64,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "sandwich": {"residual": Sandwich()},
     "sandwich, rms": {"residual": Sandwich(), "norm": RMSNorm()},
     "deep": {"residual": DeepNorm()},
-    "deep, learned": {"residual": DeepNorm(), "positions": Learned(), "tie": "none"},
+    "deep, learned": {"residual": DeepNorm(), "positions": Learned(), "tie_embeddings": "none"},
     "rms, swiglu, pre-norm": {"norm": RMSNorm(), "feed_forward": Swiglu(width=48), "residual": Pre()},
     "another epsilon": {"norm": LayerNorm(epsilon=1e-3)},
     "gelu": {"feed_forward": Gelu(width=48)},
@@ -93,7 +93,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def test_ctranslate2_holds_every_variant(name: str, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     design = replace(SMALL, **VARIANTS[name])
-    model = trained(design) if design.tie != "none" else trained(design, PIECES, OTHERS)
+    model = trained(design) if design.tie_embeddings != "none" else trained(design, PIECES, OTHERS)
     found = agreement(model, tmp_path / "out")
     assert found.worst <= 1e-4, found
     assert found.same >= found.sentences - 1, found
@@ -108,7 +108,7 @@ def test_ctranslate2_holds_language_models(design: Any, tmp_path: Path) -> None:
 
 def test_ctranslate2_gives_the_same_tokens_for_200_sentences(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
-    found = agreement(trained(replace(SMALL, tie="output"), PIECES, OTHERS), tmp_path / "out", count=200)
+    found = agreement(trained(replace(SMALL, tie_embeddings="output"), PIECES, OTHERS), tmp_path / "out", count=200)
     assert found.same / found.sentences >= 0.995
 
 
@@ -147,7 +147,7 @@ def test_fewer_bits_say_nearly_the_same_and_leave_the_model_alone(quantization: 
         ({"encoder_attention": Linear()}, "linear encoder attention"),
         ({"norm": BatchNorm()}, "batch norm"),
         ({"residual": ReZero()}, "rezero residual"),
-        ({"reads": "each", "decoder_layers": 2}, "other encoder layers"),
+        ({"attended_layers": "each", "decoder_layers": 2}, "other encoder layers"),
     ],
 )
 def test_ctranslate2_names_what_it_cannot_hold(more: dict[str, Any], part: str, tmp_path: Path) -> None:
@@ -167,8 +167,10 @@ def test_pieces_of_one_name_are_told_apart() -> None:
 
 HUB = {
     "joint": trained(),
-    "apart": trained(replace(SMALL, tie="output", feed_forward=Gelu(width=48)), PIECES, OTHERS),
-    "untied": trained(replace(SMALL, tie="none", output_bias=True, feed_forward=Swish(width=48)), PIECES, OTHERS),
+    "apart": trained(replace(SMALL, tie_embeddings="output", feed_forward=Gelu(width=48)), PIECES, OTHERS),
+    "untied": trained(
+        replace(SMALL, tie_embeddings="none", output_bias=True, feed_forward=Swish(width=48)), PIECES, OTHERS
+    ),
     "tags": trained(source=BPE),
     "lower case": trained(source=Subword(size=380, lowercase=True).learn(sentences(300))),
     "llama": trained(LLAMA),

@@ -130,7 +130,7 @@ def sha256(body: bytes) -> str:
 
 
 def listed(shelf: Shelf, *downloads: Download) -> Entry:
-    return Entry("toy", "toy text", "en", "de", "public domain", "https://example.org", shelf.address, http)
+    return Entry("toy", "toy text", "en", "de", "public domain", "https://example.org", shelf.address, downloads)
 
 
 def plain(shelf: Shelf, **sums: str) -> Entry:

@@ -24,7 +24,7 @@ from headway.storage import files
 from headway.storage import folder as model_folder
 from headway.storage.card import CardFacts, DataFile, Score, card
 from headway.storage.checked_weights import check_tensors
-from headway.storage.folder import read_model, write_model
+from headway.storage.folder import FORMAT, read_model, write_model
 from headway.storage.lock import Lock
 from headway.storage.publication import newest
 from models import snapshot
@@ -91,7 +91,7 @@ def change_facts(folder: Path, change: Callable[[dict[str, Any]], object]) -> No
 def test_what_was_written_is_read(published: Path) -> None:
     found = read_model(published)
     assert told(published) == {"1.0"}
-    assert (found.facts["task"], found.facts["format"]) == ("translation", 1)
+    assert (found.facts["task"], found.facts["format"]) == ("translation", FORMAT)
     names = {path.name for path in published.iterdir()}
     assert names == {"config.toml", "model.safetensors", "joint.model", "README.md", "headway.json"}
     theirs = safetensors.torch.load_file(published / "model.safetensors")
@@ -473,9 +473,9 @@ def test_facts_without_a_list_of_files_are_refused(published: Path, listed: obje
 
 
 def test_a_newer_format_is_refused_politely(published: Path) -> None:
-    change_facts(published, lambda facts: facts.update(format=2, headway="7.1.0"))
+    change_facts(published, lambda facts: facts.update(format=FORMAT + 1, headway="7.1.0"))
     line = refusal(published)
-    assert "format 2 of headway '7.1.0'" in line and "reads up to format 1" in line
+    assert f"format {FORMAT + 1} of headway '7.1.0'" in line and f"reads up to format {FORMAT}" in line
 
 
 def test_a_file_that_may_not_be_read_is_one_line(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:

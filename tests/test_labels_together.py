@@ -19,7 +19,11 @@ from headway.tasks.predictors import open_model, open_together
 from headway.tasks.tagging.tagger import Tagger
 from trades import toy_folders
 
-TAGGING, CLASSES, MANY = {"kind": "tagging"}, {"kind": "classification"}, {"kind": "classification", "many": True}
+TAGGING, CLASSES, MANY = (
+    {"kind": "tagging"},
+    {"kind": "classification"},
+    {"kind": "classification", "multi_label": True},
+)
 SENTENCES = [["by", "Karl"], [], ["in", "Mia", "Tom"], ["dog", "in", "Anna", "Bob", "by", "Lea"]]
 TEXTS = ["the good and bad dog", "bad dog runs good", " "]
 

@@ -41,12 +41,13 @@ TINY: dict[str, Any] = {
         "positions": {"kind": "rotary"}, "residual": {"kind": "pre"}, "dropout": 0.0, "scale_embedding": False,
     },
     "training": {
-        "steps": 20, "batch": {"tokens": 96}, "precision": "fp32", "learning_rate": 3e-3, "smoothing": 0.0,
+        "steps": 20, "batch": {"tokens": 96}, "precision": "fp32", "learning_rate": 3e-3,
+        "objective": {"label_smoothing": 0.0},
         "schedule": {"kind": "constant"}, "averaging": {"kind": "none"}, "log_every": 5, "validate_every": 10,
     },
 }  # fmt: skip
 XL: dict[str, Any] = {"model": {"positions": {"kind": "transformer_xl"}, "memory": 16}}
-IN_TURNS: dict[str, Any] = {**XL, "task": {"turns": 2, "forget": 0.5}}
+IN_TURNS: dict[str, Any] = {**XL, "task": {"interleaved_batches": 2, "memory_dropout": 0.5}}
 
 
 def write(folder: Path, text: str) -> str:
@@ -199,12 +200,12 @@ def test_a_batch_that_is_cut_in_two_remembers_the_same(
     """Out of memory in the middle of a step: the halves begin again with what was remembered before it."""
     results = []
     for failing in (False, True):
-        changes = {"training": {"precision": "fp32"}, "task": {"turns": turns}}
+        changes = {"training": {"precision": "fp32"}, "task": {"interleaved_batches": turns}}
         run = trainer(tmp_path, counting(40), XL, changes, out=f"cut-{failing}")
         assert isinstance(run.task, LanguageModelTask) and run.task.in_order().turns == turns
         engine, stream = run.job.engine, run.job.stream.iterate(corpora.START)
         batches = list(islice(stream, 3))
-        engine.step(batches[:1], 1, 0.0, 1.0)
+        engine.step(batches[:1], 1, 1, 0.0, 1.0)
         plain, left = engine.one, [failing]
 
         def one(tensors: tuple[Tensor, ...], tokens: float, plain: Any = plain, left: list[bool] = left) -> Tensor:
@@ -215,7 +216,7 @@ def test_a_batch_that_is_cut_in_two_remembers_the_same(
 
         monkeypatch.setattr(engine, "one", one)
         sums = engine.gradients(batches[1:], 1, 1.0)
-        results.append((sums, {name: tensor.clone() for name, tensor in engine.carried.items()}, engine.splits))
+        results.append((sums, {name: tensor.clone() for name, tensor in engine.recurrent_state.items()}, engine.splits))
     (sums, carried, none), (again, also, splits) = results
     assert (none, splits) == (0, 1) and torch.allclose(sums, again, rtol=1e-5)
     assert all(torch.allclose(carried[name], also[name], rtol=1e-4, atol=1e-5) for name in carried)
@@ -227,7 +228,7 @@ def test_timing_leaves_no_memory(tmp_path: Path) -> None:
     timed = replace(made.run, training=replace(made.run.training, steps=None, minutes=0.05))
     run = Trainer(timed, tmp_path / "timed", torch.device("cpu"), Ranks())
     assert run.plan.seconds_per_step and run.job.pacer.spent > 0
-    assert run.job.engine.carried["length"].tolist() == [[0] * run.task.size.rows]  # pyright: ignore
+    assert run.job.engine.recurrent_state["length"].tolist() == [[0] * run.task.size.rows]  # pyright: ignore
 
 
 def test_the_recipes_are_sound_and_memory_adds_no_weights() -> None:
@@ -263,8 +264,8 @@ def test_short_texts_and_short_documents_train(tmp_path: Path) -> None:
         ("abc\n", {"model": {"positions": {"kind": "learned"}, "longest": 8}}, "segment is 12, but the model knows 8"),
         ("abc\n", {"model": {"positions": {"kind": "sinusoidal"}, "memory": 4}}, "positions that only count distances"),
         ("abc\n", {"model": {"kind": "encoder"}}, "a language model only looks back"),
-        ("abc\n", {"task": {"forget": 0.5}}, "the model remembers nothing"),
-        ("abc\n", {"task": {"turns": 2}}, "the model remembers nothing"),
+        ("abc\n", {"task": {"memory_dropout": 0.5}}, "the model has no memory"),
+        ("abc\n", {"task": {"interleaved_batches": 2}}, "the model has no memory"),
     ],
 )
 def test_mistakes_are_told_in_one_line(tmp_path: Path, text: str, change: dict[str, Any], said: str) -> None:

@@ -311,7 +311,7 @@ def test_occlusion_is_scoring_without_a_piece(translator: Translator, whole: dic
         {"positions": Rotary(), "residual": Pre(), "norm": RMSNorm(), "feed_forward": Swiglu(), "key_heads": 2},
         {"positions": Alibi(), "residual": Sandwich(), "feed_forward": Gelu()},
         {"positions": Learned(), "residual": ReZero(), "scale_embedding": False},
-        {"positions": Bucketed(), "norm": BatchNorm(), "reads": "each", "tie": "all"},
+        {"positions": Bucketed(), "norm": BatchNorm(), "attended_layers": "each", "tie_embeddings": "all"},
         {"positions": TransformerXL(), "residual": DeepNorm()},
         {"positions": NoPositions(), "attention": Linear(), "cross_attention": Linear()},
         {"attention": Softmax(score=Cosine()), "cross_attention": Softmax(score=Additive())},

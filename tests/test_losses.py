@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headway.model import losses
-from headway.model.losses import Loss, chunked, label_smoothed
+from headway.model.losses import Loss, chunked_cross_entropy, label_smoothed
 from headway.storage.weights import Weights
 from headway.text.vocabulary import PAD
 from headway.training.averaging import Exponential, Last, NoAveraging, Tail
 from headway.training.divergence import PATIENCE, WINDOW, Guard
 from headway.training.optimiser import Adam, AdamW, Update, moments, restore_moments, set_rate
-from headway.training.schedules import Constant, Cosine, InverseRoot, Noam, settled
+from headway.training.schedules import Constant, Cosine, InverseRoot, Noam, with_warmup
 
 KINDS = {torch.float64: 1e-12, torch.float32: 2e-5}
 ROWS, TIME, WIDTH, VOCABULARY = 3, 7, 16, 40
@@ -46,7 +46,7 @@ def by_logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tenso
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.4])
 @pytest.mark.parametrize("biased", [True, False])
-@pytest.mark.parametrize("ours", [by_logits, chunked])
+@pytest.mark.parametrize("ours", [by_logits, chunked_cross_entropy])
 def test_the_loss_and_its_gradients_are_torchs(
     kind: torch.dtype, smoothing: float, biased: bool, ours: Callable[..., Loss]
 ) -> None:
@@ -68,7 +68,7 @@ def test_the_loss_and_its_gradients_are_torchs(
 def test_the_size_of_a_chunk_changes_nothing(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     hidden, weight, bias, labels = example(torch.float64)
     monkeypatch.setattr(losses, "chunk_size", lambda *_: size)
-    loss = chunked(hidden, weight, bias, labels, 0.1)
+    loss = chunked_cross_entropy(hidden, weight, bias, labels, 0.1)
     expected = by_torch(hidden, weight, bias, labels, 0.1)
     torch.testing.assert_close(loss.total, expected, rtol=1e-12, atol=1e-12)
     for ours, theirs in zip(
@@ -84,22 +84,20 @@ def test_zeros_that_align_a_vocabulary_change_nothing(monkeypatch: pytest.Monkey
     pairs = []
     for multiple in (1, 16):  # forty pieces are none
         monkeypatch.setattr(losses, "alignment", lambda _, multiple=multiple: multiple)
-        loss = chunked(torch.cat([hidden, 2 * hidden]), weight, bias, labels, 0.1, agreement=1.0)
+        loss = chunked_cross_entropy(torch.cat([hidden, 2 * hidden]), weight, bias, labels, 0.1, r_drop=1.0)
         pairs.append((loss.total, loss.nll, *torch.autograd.grad(loss.total, [hidden, weight, bias])))
     for plain, wide in zip(*pairs, strict=True):
         torch.testing.assert_close(plain, wide, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("size", [1, 8, 1000])
-def test_agreement_is_the_mean_loss_of_two_passes_and_their_divergence(
-    size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_r_drop_is_the_mean_loss_of_two_passes_and_their_divergence(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """R-Drop's formula, halved as the loss is a mean over the two passes, by torch."""
     first, weight, bias, labels = example(torch.float64)
     second = torch.randn_like(first, requires_grad=True)
     parts = [first, second, weight, bias]
     monkeypatch.setattr(losses, "chunk_size", lambda *_: size)
-    loss = chunked(torch.cat([first, second]), weight, bias, labels, 0.1, agreement=3.0)
+    loss = chunked_cross_entropy(torch.cat([first, second]), weight, bias, labels, 0.1, r_drop=3.0)
     log_p, log_q = (F.linear(x, weight, bias).log_softmax(-1)[labels != PAD] for x in (first, second))
     apart = sum(F.kl_div(a, b, reduction="sum", log_target=True) for a, b in ((log_p, log_q), (log_q, log_p)))
     expected = sum(by_torch(x, weight, bias, labels, 0.1) for x in (first, second)) / 2 + 3.0 * apart / 4
@@ -114,7 +112,7 @@ def test_in_half_precision_the_loss_stays_near_and_gradients_keep_their_kind() -
     hidden, weight, bias, labels = example(torch.float32)
     expected = by_torch(hidden, weight, bias, labels, 0.1)
     with torch.autocast("cpu", torch.bfloat16):
-        loss = chunked(hidden, weight, bias, labels, 0.1)
+        loss = chunked_cross_entropy(hidden, weight, bias, labels, 0.1)
     assert loss.total.dtype == torch.float32
     torch.testing.assert_close(loss.total, expected, rtol=1e-2, atol=0.0)
     pairs = [torch.autograd.grad(total, [hidden, weight, bias]) for total in (loss.total, expected)]
@@ -125,8 +123,8 @@ def test_in_half_precision_the_loss_stays_near_and_gradients_keep_their_kind() -
 
 def test_sums_add_up_over_any_split() -> None:
     hidden, weight, bias, labels = example(torch.float64)
-    whole = chunked(hidden, weight, bias, labels, 0.1)
-    parts = [chunked(hidden[i : i + 1], weight, bias, labels[i : i + 1], 0.1) for i in range(ROWS)]
+    whole = chunked_cross_entropy(hidden, weight, bias, labels, 0.1)
+    parts = [chunked_cross_entropy(hidden[i : i + 1], weight, bias, labels[i : i + 1], 0.1) for i in range(ROWS)]
     torch.testing.assert_close(sum(part.total for part in parts), whole.total, rtol=1e-12, atol=0.0)
     torch.testing.assert_close(sum(part.nll for part in parts), whole.nll, rtol=1e-12, atol=0.0)
     assert sum(int(part.count) for part in parts) == int(whole.count)
@@ -134,7 +132,7 @@ def test_sums_add_up_over_any_split() -> None:
 
 def test_padding_alone_costs_nothing() -> None:
     hidden, weight, bias, labels = example(torch.float64)
-    loss = chunked(hidden, weight, bias, torch.full_like(labels, PAD), 0.1)
+    loss = chunked_cross_entropy(hidden, weight, bias, torch.full_like(labels, PAD), 0.1)
     assert float(loss.total.detach()) == 0.0 and int(loss.count) == 0
     assert not torch.autograd.grad(loss.total, hidden)[0].any()
 
@@ -156,14 +154,18 @@ def test_the_inverse_root_rises_and_falls_as_fairseqs(step: int) -> None:
 
 
 def test_a_short_run_rises_for_a_part_of_it_only() -> None:
-    part = InverseRoot(warmup=100, most=0.25)
-    assert [settled(part, total) for total in (1, 40, 400, 10**6)] == [InverseRoot(warmup=w) for w in (1, 10, 100, 100)]
-    assert settled(settled(part, 40), 10**6) == InverseRoot(warmup=10)  # a run that goes on longer keeps its rise
+    part = InverseRoot(warmup=100, max_warmup_share=0.25)
+    assert [with_warmup(part, total) for total in (1, 40, 400, 10**6)] == [
+        InverseRoot(warmup=w) for w in (1, 10, 100, 100)
+    ]
+    assert with_warmup(with_warmup(part, 40), 10**6) == InverseRoot(
+        warmup=10
+    )  # a run that goes on longer keeps its rise
     for other in (InverseRoot(warmup=100), Noam(warmup=100), Cosine(warmup=100), Constant(warmup=100)):
-        assert settled(other, 50) == other  # what was given stands
+        assert with_warmup(other, 50) == other  # what was given stands
     assert InverseRoot(warmup=100).factor(50, 50, 8) == 0.5
-    with pytest.raises(ValueError, match="most is 0.0; it must be more than 0 and at most 1"):
-        InverseRoot(most=0.0)
+    with pytest.raises(ValueError, match="max_warmup_share is 0.0; it must be more than 0 and at most 1"):
+        InverseRoot(max_warmup_share=0.0)
 
 
 def test_the_cosine_is_torchs_and_ends_at_its_floor() -> None:
@@ -200,7 +202,7 @@ def gradients(of: nn.Module, seed: int, size: float) -> None:
 
 THEIRS: dict[Any, Callable[[nn.Module], torch.optim.Optimizer]] = {
     Adam(): lambda of: torch.optim.Adam(of.parameters(), lr=0.1, betas=(0.9, 0.98), eps=1e-9, foreach=False),
-    AdamW(decay=0.1): lambda of: torch.optim.AdamW(
+    AdamW(weight_decay=0.1): lambda of: torch.optim.AdamW(
         [
             {"params": [p for p in of.parameters() if p.dim() > 1], "weight_decay": 0.1},
             {"params": [p for p in of.parameters() if p.dim() <= 1], "weight_decay": 0.0},

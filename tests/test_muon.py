@@ -97,7 +97,7 @@ class Torchs:
 def test_an_update_is_torchs_muon_and_torchs_adamw() -> None:
     """torch's turns in bfloat16, hence the tolerance."""
     ours, theirs = model(), Torchs(model())
-    update = Update(Muon(decay=0.1).build(ours, 0.1), 0.0, half=False)
+    update = Update(Muon(weight_decay=0.1).build(ours, 0.1), 0.0, half=False)
     for step in range(1, 5):
         theirs.step(step, 0.01 / step)
         gradients(ours, step)
@@ -148,12 +148,14 @@ def same(one: nn.Module, other: nn.Module) -> None:
         assert torch.equal(mine, theirs)
 
 
-@pytest.mark.parametrize("given", [{"momentum": 1.0}, {"momentum": -0.1}, {"betas": (0.9, 1.5)}, {"decay": -1.0}])
+@pytest.mark.parametrize(
+    "given", [{"momentum": 1.0}, {"momentum": -0.1}, {"betas": (0.9, 1.5)}, {"weight_decay": -1.0}]
+)
 def test_settings_that_make_no_sense_are_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"shares, at least 0 and less than 1|decay is -1.0"):
+    with pytest.raises(ValueError, match=r"must be at least 0 and less than 1|weight_decay is -1.0"):
         Muon(**given)
 
 
 def test_it_needs_whole_matrices() -> None:
     with pytest.raises(ValueError, match="muon needs each of them whole"):
-        Training(shard=True, optimiser=Muon())
+        Training(fsdp=True, optimiser=Muon())

@@ -219,7 +219,7 @@ def test_llama(transformers: ModuleType, more: dict[str, Any]) -> None:
 def test_llama_written_before_rope_parameters() -> None:
     tensors = LanguageModelDesign(
         width=8, heads=2, layers=1, feed_forward=Swiglu(), positions=Rotary(base=77.0), norm=RMSNorm(), residual=Pre(),
-        bias=False, scale_embedding=False, tie=False, dropout=0.0,
+        bias=False, scale_embedding=False, tie_embeddings=False, dropout=0.0,
     )  # fmt: skip
     state, config = to_llama(tensors, tensors.build(WORDS).state_dict())
     old = {name: value for name, value in config.items() if name != "rope_parameters"}
@@ -261,7 +261,7 @@ def test_a_vocabulary_in_another_order_is_the_same_model() -> None:
     [
         (to_marian, EncoderDecoderDesign(residual=Pre()), "Marian layout: residual is Pre"),
         (to_marian, EncoderDecoderDesign(key_heads=4), "Marian layout: key_heads is 4; only 8"),
-        (to_marian, EncoderDecoderDesign(reads="each"), "Marian layout: reads is"),
+        (to_marian, EncoderDecoderDesign(attended_layers="each"), "Marian layout: attended_layers is"),
         (to_llama, LanguageModelDesign(residual=Pre(), scale_embedding=False), "LLaMA layout: feed_forward is 'relu'"),
         (to_gpt2, LanguageModelDesign(residual=Pre(), positions=Rotary()), "GPT-2 layout: positions is Rotary"),
     ],
@@ -403,7 +403,7 @@ def test_the_papers_models_by_formula(recipe: Any, d: int, inner: int) -> None:
 def test_learned_positions_and_untied_vocabularies_are_counted() -> None:
     plain = EncoderDecoderDesign(width=16, heads=2, encoder_layers=1, decoder_layers=1)
     more = EncoderDecoderDesign(
-        width=16, heads=2, encoder_layers=1, decoder_layers=1, positions=Learned(), longest=9, tie="none"
+        width=16, heads=2, encoder_layers=1, decoder_layers=1, positions=Learned(), longest=9, tie_embeddings="none"
     )
     assert parameters(more, 50) - parameters(plain, 50) == 2 * 50 * 16 + 2 * 9 * 16
 

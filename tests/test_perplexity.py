@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from headway.data.documents import Amounts
@@ -16,10 +16,11 @@ from headway.model.design import LanguageModelDesign
 from headway.model.feed_forward import Relu
 from headway.model.models import LanguageModel
 from headway.model.positions import Learned, Rotary, TransformerXL
-from headway.tasks.language_model.next_token import Lesson, Reading, Remembering
+from headway.tasks.language_model.next_token import InputNoise, MemoryForward, SegmentForward
 from headway.tasks.language_model.perplexity import Perplexity, nats, remembered, strided, windows
 from headway.text.vocabulary import BOS, EOS, PAD, UNK
-from headway.training.recurrent_state import carried_by, untouched
+from headway.training.forward_pass import ForwardPass, Sums
+from headway.training.recurrent_state import preserved, recurrent_state_of
 
 PIECES = 23
 
@@ -134,6 +135,11 @@ def test_parts_read_side_by_side_are_the_document(memory: int, segment: int) -> 
 # ---------------------------------------------------------------- training with a memory
 
 
+def sums(forward: ForwardPass, *tensors: Tensor) -> Sums:
+    """Total, cross-entropy and count of a batch, without label smoothing."""
+    return forward(forward.batch(*tensors)).loss(0.0)
+
+
 def segments(rows: int, length: int, count: int) -> Tensor:
     return torch.from_numpy(np.random.default_rng(3).integers(4, PIECES, (count, rows, length)))
 
@@ -141,68 +147,71 @@ def segments(rows: int, length: int, count: int) -> Tensor:
 def test_the_carried_memory_is_the_memory() -> None:
     """Segments through the objective, and through the model's own list of vectors that grows from nothing."""
     net, memory = model(positions=TransformerXL(), memory=6).double(), list[Tensor]()
-    objective = Remembering(net, Lesson(), rows=3)
+    objective = MemoryForward(net, InputNoise(), rows=3)
     for number, ids in enumerate(segments(3, 5, 4)):
         hidden, memory = net.hidden(ids[:, :-1], memory)
         expected = torch.nn.functional.cross_entropy(
             net.head(hidden).flatten(0, 1), ids[:, 1:].flatten(), reduction="sum"
         )
-        total, _, count = objective(ids[:, :-1], ids[:, 1:], torch.arange(3), torch.full((3,), number == 0))
+        total, _, count = sums(objective, ids[:, :-1], ids[:, 1:], torch.arange(3), torch.full((3,), number == 0))
         assert count == 12 and torch.allclose(total, expected, rtol=1e-6)
-    assert objective.carried["length"].tolist() == [[6, 6, 6]]
+    assert objective.recurrent_state["length"].tolist() == [[6, 6, 6]]
 
 
 def test_a_fresh_row_forgets_and_the_others_do_not() -> None:
     net = model(positions=TransformerXL(), memory=6)
     first, second = segments(2, 5, 2)
 
-    def costs(objective: nn.Module, *beside: Tensor) -> list[float]:
+    def costs(objective: ForwardPass, *beside: Tensor) -> list[float]:
         """Of the second segment, row by row."""
         with torch.no_grad():
             rows = [[x[i : i + 1] for x in (second, second, *beside)] for i in (0, 1)]
-            return [float(objective(*row)[0]) for row in rows]
+            return [float(sums(objective, *row)[0]) for row in rows]
 
     totals = []
     for fresh in ([False, False], [True, False], [True, True]):
-        objective = Remembering(net, Lesson(), rows=2)
-        objective(first, first, torch.arange(2), torch.ones(2, dtype=torch.bool))
+        objective = MemoryForward(net, InputNoise(), rows=2)
+        sums(objective, first, first, torch.arange(2), torch.ones(2, dtype=torch.bool))
         totals.append(costs(objective, torch.arange(2), torch.tensor(fresh)))
-    alone = costs(Reading(net, Lesson()))
+    alone = costs(SegmentForward(net, InputNoise()))
     assert totals[2] == pytest.approx(alone, rel=1e-5)
     assert totals[1][0] == pytest.approx(alone[0], rel=1e-5) and totals[1][1] == pytest.approx(totals[0][1], rel=1e-6)
     assert abs(totals[0][0] - alone[0]) > 1e-4
 
 
 def test_no_gradient_flows_into_the_memory() -> None:
-    objective = Remembering(model(positions=TransformerXL(), memory=6), Lesson(), rows=2)
+    objective = MemoryForward(model(positions=TransformerXL(), memory=6), InputNoise(), rows=2)
     for number, ids in enumerate(segments(2, 5, 2)):
-        total = objective(ids, ids, torch.arange(2), torch.full((2,), number == 0))[0]
+        total = sums(objective, ids, ids, torch.arange(2), torch.full((2,), number == 0))[0]
         total.backward()  # would fail if the graph of the first segment were still needed
-    assert not any(tensor.requires_grad for tensor in objective.carried.values())
+    assert not any(tensor.requires_grad for tensor in objective.recurrent_state.values())
 
 
 def test_a_row_that_forgets_reads_as_if_it_were_fresh() -> None:
-    """With `forget` of all rows a step is that of segments by themselves; the next one may remember it."""
+    """With `memory_dropout` of all rows a step is that of segments by themselves; the next one may remember it."""
     net = model(positions=TransformerXL(), memory=6).double()
     first, second, third = segments(2, 5, 3)
-    forgetful = Remembering(net, Lesson(forget=0.999999), rows=2)
-    told = Remembering(net, Lesson(), rows=2)
+    forgetful = MemoryForward(net, InputNoise(memory_dropout=0.999999), rows=2)
+    told = MemoryForward(net, InputNoise(), rows=2)
     rows, fresh = torch.arange(2), torch.ones(2, dtype=torch.bool)
-    forgetful(first, first, rows, fresh)
+    sums(forgetful, first, first, rows, fresh)
     assert torch.allclose(
-        forgetful(second, second, rows, ~fresh)[0], Reading(net, Lesson())(second, second)[0], rtol=1e-6
+        sums(forgetful, second, second, rows, ~fresh)[0],
+        sums(SegmentForward(net, InputNoise()), second, second)[0],
+        rtol=1e-6,
     )
-    told(second, second, rows, fresh)  # what a fresh row remembers of it is what a forgetful one does
-    forgetful.lesson = Lesson()
-    assert forgetful.carried["length"].tolist() == [[6, 6]] and told.carried["length"].tolist() == [[5, 5]]
-    newest = [one.carried["vectors"][..., -5:, :] for one in (forgetful, told)]
-    assert torch.allclose(*newest)
-    alone = Reading(net, Lesson())(third, third)[0]
-    assert not torch.allclose(forgetful(third, third, rows, ~fresh)[0], alone, rtol=1e-6), "it remembers again"
+    sums(told, second, second, rows, fresh)  # what a fresh row remembers of it is what a forgetful one does
+    forgetful.noise = InputNoise()
+    assert forgetful.recurrent_state["length"].tolist() == [[6, 6]]
+    assert told.recurrent_state["length"].tolist() == [[5, 5]]
+    newest, theirs = (one.recurrent_state["vectors"][..., -5:, :] for one in (forgetful, told))
+    assert torch.allclose(newest, theirs)
+    alone = sums(SegmentForward(net, InputNoise()), third, third)[0]
+    assert not torch.allclose(sums(forgetful, third, third, rows, ~fresh)[0], alone, rtol=1e-6), "it remembers again"
 
 
-def test_readings_of_a_row_forget_together() -> None:
-    kept = Lesson(forget=0.3, agreement=1.0).kept(torch.full((4000,), 6))
+def test_memory_dropout_is_the_same_in_all_passes_of_a_row() -> None:
+    kept = InputNoise(memory_dropout=0.3).visible(torch.full((4000,), 6), passes=2)
     assert set(kept.tolist()) == {0, 6} and 0.25 < float((kept == 0).double().mean()) < 0.35
     assert torch.equal(kept[:2000], kept[2000:])
 
@@ -216,32 +225,33 @@ def test_dropout_before_the_head_holds_in_training_only() -> None:
     assert 0.3 < share < 0.7 and torch.allclose(dropped[dropped != 0], 2 * plain[dropped != 0], rtol=1e-3)
 
 
-def test_two_readings_remember_each_its_own() -> None:
+def test_each_of_two_passes_has_a_memory_of_its_own() -> None:
     """Without dropout both are the same: so are the loss, and what each remembers. With it they are not."""
     net = model(positions=TransformerXL(), memory=6).double()
-    once, twice = (Remembering(net, lesson, rows=3) for lesson in (Lesson(), Lesson(agreement=5.0)))
-    for number, ids in enumerate(segments(3, 5, 3)):
-        batch = ids[:, :-1], ids[:, 1:], torch.arange(3), torch.full((3,), number == 0)
-        assert torch.allclose(once(*batch)[0], twice(*batch)[0], rtol=1e-6)
-    first, second = twice.carried["vectors"].unbind(1)
-    assert torch.allclose(first, second) and torch.allclose(first, once.carried["vectors"][:, 0])
-    hidden = Remembering(net, Lesson(word_dropout=0.5, agreement=5.0), rows=3)
-    total, nll, _ = hidden(*batch)
-    first, second = hidden.carried["vectors"].unbind(1)
+    once, twice = (MemoryForward(net, InputNoise(), rows=3, r_drop=weight) for weight in (0.0, 5.0))
+    batches = [(ids[:, :-1], ids[:, 1:], torch.arange(3)) for ids in segments(3, 5, 3)]
+    for number, batch in enumerate(batches):
+        fresh = torch.full((3,), number == 0)
+        assert torch.allclose(sums(once, *batch, fresh)[0], sums(twice, *batch, fresh)[0], rtol=1e-6)
+    first, second = twice.recurrent_state["vectors"].unbind(1)
+    assert torch.allclose(first, second) and torch.allclose(first, once.recurrent_state["vectors"][:, 0])
+    hidden = MemoryForward(net, InputNoise(word_dropout=0.5), rows=3, r_drop=5.0)
+    total, nll, _ = sums(hidden, *batches[-1], torch.zeros(3, dtype=torch.bool))
+    first, second = hidden.recurrent_state["vectors"].unbind(1)
     assert not torch.equal(first, second) and total > nll
 
 
 def test_hidden_pieces_are_unknown_ones() -> None:
     ids = segments(40, 50, 1)[0]
-    found = Lesson(word_dropout=0.2, agreement=1.0).inputs(ids, PIECES)
+    found = InputNoise(word_dropout=0.2).inputs(ids, PIECES, passes=2)
     assert found.shape == (80, 50) and 0.15 < (found == UNK).double().mean() < 0.25
     assert torch.equal(torch.where(found == UNK, 0, found - ids.repeat(2, 1)), torch.zeros_like(found))
-    assert torch.equal(Lesson().inputs(ids, PIECES), ids)
+    assert torch.equal(InputNoise().inputs(ids, PIECES, passes=1), ids)
 
 
 def test_a_hidden_part_of_the_vocabulary_is_hidden_wherever_it_stands() -> None:
     ids = torch.cat([torch.full((30, 1), BOS), torch.randint(4, 900, (30, 99))], dim=1)
-    found = Lesson(vocabulary_dropout=0.2, agreement=1.0).inputs(ids, 900).unflatten(0, (2, 30))
+    found = InputNoise(vocabulary_dropout=0.2).inputs(ids, 900, passes=2).unflatten(0, (2, 30))
     gone = [set(ids[reading == UNK].tolist()) for reading in found]
     for reading, hidden in zip(found, gone, strict=True):
         assert torch.equal(reading, torch.tensor([[UNK if n in hidden else n for n in row] for row in ids.tolist()]))
@@ -250,22 +260,22 @@ def test_a_hidden_part_of_the_vocabulary_is_hidden_wherever_it_stands() -> None:
 
 
 def test_trying_out_leaves_no_trace() -> None:
-    objective = Remembering(model(positions=TransformerXL(), memory=6), Lesson(), rows=2)
+    objective = MemoryForward(model(positions=TransformerXL(), memory=6), InputNoise(), rows=2)
     ids = segments(2, 5, 1)[0]
-    before = {name: (tensor.clone(), tensor.data_ptr()) for name, tensor in carried_by(objective).items()}
-    with untouched(objective.carried):
-        objective(ids, ids, torch.arange(2), torch.zeros(2, dtype=torch.bool))
-    for name, tensor in objective.carried.items():
+    before = {name: (tensor.clone(), tensor.data_ptr()) for name, tensor in recurrent_state_of(objective).items()}
+    with preserved(objective.recurrent_state):
+        sums(objective, ids, ids, torch.arange(2), torch.zeros(2, dtype=torch.bool))
+    for name, tensor in objective.recurrent_state.items():
         assert torch.equal(tensor, before[name][0]) and tensor.data_ptr() == before[name][1]
-    assert carried_by(Reading(objective.model, Lesson())) == {}
+    assert recurrent_state_of(SegmentForward(objective.model, InputNoise())) == {}
 
 
 def test_a_step_never_waits_for_its_numbers() -> None:
     """Tensors without contents: whatever looked at a value would fail, and so would a recorded CUDA graph."""
     with FakeTensorMode():
-        objective = Remembering(model(positions=TransformerXL(), memory=6).train(), Lesson(), rows=2)
+        objective = MemoryForward(model(positions=TransformerXL(), memory=6).train(), InputNoise(), rows=2)
         ids = torch.zeros(2, 5, dtype=torch.long)
-        total, _, _ = objective(ids, ids, torch.arange(2), torch.zeros(2, dtype=torch.bool))
+        total, _, _ = sums(objective, ids, ids, torch.arange(2), torch.zeros(2, dtype=torch.bool))
         total.backward()
 
 

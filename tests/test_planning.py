@@ -16,7 +16,7 @@ from headway.tasks.language_model.task import proposal
 from headway.tasks.run import Run
 from headway.training.optimiser import Adam, AdamW, Muon
 from headway.training.plan import CPU_TIERS, GPU_TIERS, RISING, RISING_ON_GPU, merge, propose, propose_encoder
-from headway.training.schedules import InverseRoot, with_rise
+from headway.training.schedules import InverseRoot, with_warmup
 
 DEVICES = [torch.device("cpu"), torch.device("cuda", 0), torch.device("mps")]
 FILES = {"data": {"source": "a", "target": "b"}}
@@ -63,10 +63,10 @@ def test_the_rate_goes_with_the_optimiser() -> None:
     tier, cpu = CPU_TIERS[1], DEVICES[0]
     plain, given, sharded = (
         plan(30_000, cpu, training=training).training
-        for training in ({}, {"optimiser": {"kind": "adamw", "decay": 0.2}}, {"shard": True})
+        for training in ({}, {"optimiser": {"kind": "adamw", "weight_decay": 0.2}}, {"fsdp": True})
     )
     assert (plain.optimiser, plain.learning_rate) == (Muon(), tier.muon)
-    assert (given.optimiser, given.learning_rate) == (AdamW(decay=0.2), tier.rate)
+    assert (given.optimiser, given.learning_rate) == (AdamW(weight_decay=0.2), tier.rate)
     assert (sharded.optimiser, sharded.learning_rate) == (Adam(), tier.rate)
     assert plan(30_000, cpu, training={"learning_rate": 1e-4}).training.optimiser == Adam()
     asked = plan(30_000, cpu, training={"optimiser": {"kind": "muon", "momentum": 0.9}}).training
@@ -90,12 +90,14 @@ def test_letters_have_half_of_muons_rate(kind: str) -> None:
 
 def test_a_short_run_is_not_all_warm_up_unless_asked() -> None:
     planned, tier = plan(30_000, DEVICES[0]).training.schedule, CPU_TIERS[1]
-    assert planned == InverseRoot(warmup=tier.warmup, most=RISING)
-    assert with_rise(planned, 200) == InverseRoot(warmup=50)
+    assert planned == InverseRoot(warmup=tier.warmup, max_warmup_share=RISING)
+    assert with_warmup(planned, 200) == InverseRoot(warmup=50)
     asked = plan(30_000, DEVICES[0], training={"schedule": {"warmup": 150}}).training.schedule
-    assert with_rise(asked, 200) == asked == InverseRoot(warmup=150)
-    assert plan(30_000, DEVICES[1]).training.schedule == InverseRoot(warmup=GPU_TIERS[1].warmup, most=RISING_ON_GPU)
-    assert propose_encoder({}, 1000, DEVICES[0], {})["training"]["schedule"]["most"] == RISING
+    assert with_warmup(asked, 200) == asked == InverseRoot(warmup=150)
+    assert plan(30_000, DEVICES[1]).training.schedule == InverseRoot(
+        warmup=GPU_TIERS[1].warmup, max_warmup_share=RISING_ON_GPU
+    )
+    assert propose_encoder({}, 1000, DEVICES[0], {})["training"]["schedule"]["max_warmup_share"] == RISING
 
 
 @pytest.mark.parametrize(
@@ -106,8 +108,8 @@ def test_a_short_run_is_not_all_warm_up_unless_asked() -> None:
         ("cuda", 30_000_000, {}, "adamw", 1e-3),
         ("cpu", 10_000, {"learning_rate": 1e-4}, "adamw", 1e-3),
         ("cpu", 10_000, {"optimiser": {"kind": "adam"}}, "adamw", 1e-3),
-        ("cpu", 10_000, {"optimiser": {"decay": 0.2}}, "adamw", 1e-3),
-        ("cuda", 10_000, {"shard": True}, "adamw", 1e-3),
+        ("cpu", 10_000, {"optimiser": {"weight_decay": 0.2}}, "adamw", 1e-3),
+        ("cuda", 10_000, {"fsdp": True}, "adamw", 1e-3),
     ],
 )
 def test_so_it_does_for_language_models(
@@ -120,9 +122,13 @@ def test_so_it_does_for_language_models(
 def test_two_vocabularies_do_not_share_a_matrix_unless_asked() -> None:
     apart = {"text": {"kind": "subword", "joint": False}}
     both = {"target_text": {"kind": "characters"}}
-    assert [plan(100, DEVICES[0], **asked).model.tie for asked in ({}, apart, both)] == ["all", "output", "output"]
-    asked = {"model": {"kind": "encoder_decoder", "tie": "none"}}
-    assert plan(100, DEVICES[0], **apart, **asked).model.tie == "none"
+    assert [plan(100, DEVICES[0], **asked).model.tie_embeddings for asked in ({}, apart, both)] == [
+        "all",
+        "output",
+        "output",
+    ]
+    asked = {"model": {"kind": "encoder_decoder", "tie_embeddings": "none"}}
+    assert plan(100, DEVICES[0], **apart, **asked).model.tie_embeddings == "none"
 
 
 def test_a_part_of_another_kind_replaces_the_proposed_one_whole() -> None:

@@ -358,7 +358,7 @@ def test_three_matrices_are_one() -> None:
     assert model.source_embedding.weight is model.target_embedding.weight is model.head.weight
     ids = words(1, 3)
     close(model.source_embedding(ids), model.head.weight[ids] * 4.0, 1e-12)
-    apart, output = small(tie="none"), small(tie="output")
+    apart, output = small(tie_embeddings="none"), small(tie_embeddings="output")
     tables = [apart.source_embedding.weight, apart.target_embedding.weight, apart.head.weight]
     assert len({id(table) for table in tables}) == 3
     assert output.target_embedding.weight is output.head.weight is not output.source_embedding.weight
@@ -367,7 +367,11 @@ def test_three_matrices_are_one() -> None:
 @pytest.mark.parametrize("tie", ["all", "none"])
 @torch.no_grad()
 def test_scores_begin_small_and_embeddings_of_size_one(tie: Any) -> None:
-    model = EncoderDecoderDesign(width=256, heads=4, encoder_layers=1, decoder_layers=1, tie=tie).build(1000).eval()
+    model = (
+        EncoderDecoderDesign(width=256, heads=4, encoder_layers=1, decoder_layers=1, tie_embeddings=tie)
+        .build(1000)
+        .eval()
+    )
     ids = torch.randint(4, 1000, (4, 20))
     assert float(model.source_embedding(ids).std()) == pytest.approx(1.0, rel=0.05)
     assert float(model.target_embedding(ids).std()) == pytest.approx(1.0, rel=0.05)

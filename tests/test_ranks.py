@@ -71,8 +71,8 @@ def test_ranks_see_disjoint_data_and_together_all_of_it(tmp_path: Path) -> None:
 def test_two_ranks_equal_one_that_accumulates_twice(tmp_path: Path) -> None:
     one = trained(tmp_path, "one", 1, {"training": {"accumulate": 2}})
     two = trained(tmp_path, "two", 2)
-    parts = trained(tmp_path, "parts", 2, {"training": {"shard": True}})
-    mixed = trained(tmp_path, "mixed", 2, {"training": {"shard": True, "averaging": {"kind": "last", "every": 2}}})
+    parts = trained(tmp_path, "parts", 2, {"training": {"fsdp": True}})
+    mixed = trained(tmp_path, "mixed", 2, {"training": {"fsdp": True, "averaging": {"kind": "last", "every": 2}}})
     for other in (two, parts):
         for ours, theirs in zip(corpora.numbers(one), corpora.numbers(other), strict=True):
             assert ours["loss"] == pytest.approx(theirs["loss"], abs=2e-5)
@@ -82,7 +82,7 @@ def test_two_ranks_equal_one_that_accumulates_twice(tmp_path: Path) -> None:
 
 
 def test_a_sharded_run_goes_on_bit_for_bit_and_loads_anywhere(tmp_path: Path) -> None:
-    shard = {"training": {"shard": True, "steps": 12}, "model": {"dropout": 0.1}}
+    shard = {"training": {"fsdp": True, "steps": 12}, "model": {"dropout": 0.1}}
     whole = trained(tmp_path, "whole", 2, shard)
     out = tmp_path / "cut" / "model"
     out.parent.mkdir()

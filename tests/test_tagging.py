@@ -306,7 +306,7 @@ def test_a_missing_setting_or_a_wrong_one_is_named(tmp_path: Path) -> None:
     path = annotations.write_tagged(tmp_path, 40)
     for change, said in [
         ({"data": {"kind": "pairs", "source": "a", "target": "b"}}, "set data.train, not data.source"),
-        ({"training": {"watch": "bleu"}}, "training.watch is 'bleu'; this task measures loss, f1"),
+        ({"training": {"best_metric": "bleu"}}, "training.best_metric is 'bleu'; this task measures loss, f1"),
         ({"model": {"kind": "language_model"}}, 'tagging needs a model that reads (model.kind = "encoder")'),
     ]:
         whole = annotations.table(TASK, path) | change if "data" in change else annotations.table(TASK, path, change)
@@ -347,7 +347,11 @@ def test_six_lines_are_a_run(tmp_path: Path) -> None:
     code, said = nursery.run(tmp_path, "train", run, "--out", tmp_path / "m")
     assert code == 0, said
     made = config.load(Run, tmp_path / "m" / "config.toml")
-    assert (made.training.watch, made.model.positions.kind, made.training.smoothing) == ("f1", "tener", 0.0)
+    assert (made.training.best_metric, made.model.positions.kind, made.training.objective.label_smoothing) == (
+        "f1",
+        "tener",
+        0.0,
+    )
     assert made.task == replace(made.task, kind="tagging") and "letters" in (tmp_path / "m" / "config.toml").read_text()
     code, said = nursery.run(tmp_path, "train", "--out", tmp_path / "m", "--steps", "6")
     assert code == 0 and "ended at step 6" in said

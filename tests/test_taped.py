@@ -19,7 +19,7 @@ from taped import NotRecordable, Tape, TapedEngine
 
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on trainers record; the captured engine asks CUDA for its random state."""
-    monkeypatch.setattr(Trainer, "engine_kind", lambda _: TapedEngine)
+    monkeypatch.setattr(Trainer, "engine_kind", lambda *_: TapedEngine)
     monkeypatch.setattr(torch.cuda, "get_rng_state", lambda _: torch.get_rng_state())
     monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, _: torch.set_rng_state(state))
 
@@ -42,8 +42,8 @@ def test_a_recorded_step_learns_what_the_plain_one_does(
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
     for name, tensor in plain.job.weights().items():
         torch.testing.assert_close(taped.job.weights()[name], tensor, atol=1e-3, rtol=1e-2, msg=name)
-    for name, tensor in plain.job.engine.carried.items():
-        torch.testing.assert_close(engine.carried[name], tensor, atol=1e-2, rtol=1e-2, msg=name)
+    for name, tensor in plain.job.engine.recurrent_state.items():
+        torch.testing.assert_close(engine.recurrent_state[name], tensor, atol=1e-2, rtol=1e-2, msg=name)
 
 
 @pytest.mark.parametrize("kind", ["learned", "memory", "crf"])

@@ -26,19 +26,20 @@ from headway.runs.trainer import Trainer
 from headway.storage import files
 from headway.storage.byte_tables import unpack
 from headway.storage.folder import read_model
-from headway.tasks.translation.task import TranslationObjective, TranslationTask
+from headway.tasks.translation.task import TranslationTask
 from headway.text.vocabulary import EOS, SPECIAL_PIECES
 from headway.training import divergence
 from headway.training.engine import Engine
 from headway.training.events import Ended, Event, Noted, Stepped, Validated
 from headway.training.log import Log
+from headway.training.objectives import BatchLoss, TeacherForcing
 from headway.training.optimiser import Adam, Update
 from headway.training.ranks import Ranks
 from headway.training.signals import StopRequest
 from headway.training.task import Batch, Validation
 
 Sums = tuple[Tensor, Tensor, Tensor]
-original = TranslationObjective.forward
+original = BatchLoss.forward
 
 
 def of(kind: type[Any], events: list[Event]) -> list[Any]:
@@ -119,7 +120,7 @@ def test_patience_ends_a_run_and_more_of_it_goes_on(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(("watch", "best"), [("loss", 4), ("bleu", 4), ("chrf", 2)])
 def test_what_is_watched_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: str, best: int) -> None:
     scripted(monkeypatch, {2: 3.0, 4: 2.0, 6: 2.5})
-    corpora.train(tmp_path, {"training": {"validate_every": 2, "steps": 6, "watch": watch}})
+    corpora.train(tmp_path, {"training": {"validate_every": 2, "steps": 6, "best_metric": watch}})
     assert read_model(tmp_path / "model").facts["step"] == best
 
 
@@ -141,11 +142,11 @@ def poison(monkeypatch: pytest.MonkeyPatch, bad: Callable[[int], bool]) -> None:
     """Let the loss of some training batches, counted from 1, be no number."""
     calls = iter(range(1, 10**6))
 
-    def forward(self: TranslationObjective, source: Tensor, inputs: Tensor, labels: Tensor) -> Sums:
-        total, nll, count = original(self, source, inputs, labels)
+    def forward(self: BatchLoss, step: Tensor, *tensors: Tensor) -> Sums:
+        total, nll, count = original(self, step, *tensors)
         return (total * math.nan if bad(next(calls)) else total), nll, count
 
-    monkeypatch.setattr(TranslationObjective, "forward", forward)
+    monkeypatch.setattr(BatchLoss, "forward", forward)
 
 
 def test_one_bad_step_is_skipped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,11 +175,11 @@ def test_after_a_slow_way_up_the_best_checkpoint_is_taken_up(tmp_path: Path, mon
     scripted(monkeypatch, dict(enumerate([3.0, 2.5, 2.0, 1.5, 1.0, *[2.0] * 40])))  # the best at step 20
     losses = iter([9.0] * 8 + [5.0] * 12 + [5.0 + 0.1 * step for step in range(28)] + [4.0] * 100)
 
-    def forward(self: TranslationObjective, source: Tensor, inputs: Tensor, labels: Tensor) -> Sums:
-        total, nll, count = original(self, source, inputs, labels)
+    def forward(self: BatchLoss, step: Tensor, *tensors: Tensor) -> Sums:
+        total, nll, count = original(self, step, *tensors)
         return total - total.detach() + next(losses) * count, nll, count
 
-    monkeypatch.setattr(TranslationObjective, "forward", forward)
+    monkeypatch.setattr(BatchLoss, "forward", forward)
     settings = {"steps": 80, "validate_every": 4, "checkpoint_every": 4, "schedule": {"kind": "constant"}}
     events = corpora.train(tmp_path, {"training": settings})
     notes = [event.text for event in of(Noted, events)]
@@ -222,16 +223,16 @@ def engine_for(trainer: Any, most: int | None) -> tuple[Engine, EncoderDecoder]:
     """An engine whose device can hold so many rows."""
     torch.manual_seed(5)
     model = trainer.task.build()
-    objective = trainer.task.objective(model)
-    forward = objective.forward
+    loss = BatchLoss(trainer.task.forward_pass(model), TeacherForcing().build())
+    forward = loss.forward
 
-    def limited(source: Tensor, inputs: Tensor, labels: Tensor) -> Sums:
-        if most is not None and len(source) > most:
+    def limited(step: Tensor, *tensors: Tensor) -> Sums:
+        if most is not None and len(tensors[0]) > most:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return forward(source, inputs, labels)
+        return forward(step, *tensors)
 
-    objective.forward = limited
-    return Engine(objective, Update(Adam().build(model, 0.1), 1.0, False), "fp32", torch.device("cpu")), model
+    loss.forward = limited
+    return Engine(loss, Update(Adam().build(model, 0.1), 1.0, False), "fp32", torch.device("cpu")), model
 
 
 @pytest.mark.parametrize("most", [1, 5, 9])
@@ -258,19 +259,19 @@ def test_a_sentence_too_large_for_the_device_is_said_plainly(tmp_path: Path) -> 
     engine, _ = engine_for(trainer, 0)
     batch = next(iter(trainer.task.stream(0, 1).iterate(corpora.START)))
     with pytest.raises(UsageError, match=r"one sentence alone does not fit into memory; lower data\.longest"):
-        engine.step([batch], 1, 0.1, 1.0)
+        engine.step([batch], 1, 1, 0.1, 1.0)
 
 
 def test_a_run_that_had_to_cut_says_so(tmp_path: Path) -> None:
     trainer = corpora.trainer(tmp_path)
-    forward = trainer.job.engine.objective.forward
+    forward = trainer.job.engine.loss.forward
 
-    def limited(source: Tensor, inputs: Tensor, labels: Tensor) -> Sums:
-        if len(source) > 12:
+    def limited(step: Tensor, *tensors: Tensor) -> Sums:
+        if len(tensors[0]) > 12:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return forward(source, inputs, labels)
+        return forward(step, *tensors)
 
-    trainer.job.engine.objective.forward = limited
+    trainer.job.engine.loss.forward = limited
     notes = of(Noted, list(trainer.events(StopRequest())))
     assert notes and all("out of memory" in note.text and "training.batch.tokens" in note.text for note in notes)
 
@@ -430,7 +431,7 @@ def test_more_steps_go_on_and_a_changed_setting_is_named(tmp_path: Path, setting
 
 
 def test_a_run_that_goes_on_longer_keeps_its_rise(tmp_path: Path) -> None:
-    schedule = {"kind": "inverse_root", "warmup": 8, "most": 0.5}
+    schedule = {"kind": "inverse_root", "warmup": 8, "max_warmup_share": 0.5}
     setting = corpora.write_config(tmp_path, {"training": {"steps": 6, "log_every": 1, "schedule": schedule}})
     out = tmp_path / "model"
     for steps in (6, 9):
@@ -526,7 +527,7 @@ BAD_DATA: dict[str, tuple[dict[str, Any], int, str]] = {
         2,
         "tag 'xx' is not among those of the training text",
     ),
-    "tied apart": ({"text": {"joint": False, "size": 300}}, 2, 'set model.tie = "output"'),
+    "tied apart": ({"text": {"joint": False, "size": 300}}, 2, 'set model.tie_embeddings = "output"'),
     "too small batches": ({"training": {"batch": {"tokens": 4}}}, 2, "batches of 4 tokens cannot hold"),
 }
 

@@ -147,7 +147,13 @@ def parser(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, lines in (("words", sentences * 20), ("trees", trees)):
         (folder / f"train.{name}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     design = EncoderDecoderDesign(
-        width=32, heads=4, encoder_layers=1, decoder_layers=1, feed_forward=Relu(width=64), dropout=0.0, tie="output"
+        width=32,
+        heads=4,
+        encoder_layers=1,
+        decoder_layers=1,
+        feed_forward=Relu(width=64),
+        dropout=0.0,
+        tie_embeddings="output",
     )
     text, words, trees_file = Words(joint=False), str(folder / "train.words"), str(folder / "train.trees")
     run = Run(

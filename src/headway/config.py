@@ -87,6 +87,7 @@ def _value(text: str) -> Any:
 def from_dict(kind: type[Config] | UnionType, table: Mapping[str, Any], where: str = "configuration") -> Config:
     """Check a table and make the dataclass of it. By way of JSON, whose strict rules let "yes" be no boolean."""
     table = _with_kinds(kind, table)
+    refuse_renamed(kind, table, where)
     _check_names(kind, table, where, ())
     try:
         return _adapter(kind).validate_json(json.dumps(table, default=str), strict=True)
@@ -161,6 +162,22 @@ def _concerns(place: tuple[int | str, ...], value: Any, kinds: set[tuple[str, st
 
 
 # ---------------------------------------------------------------- names: unknown keys and kinds
+
+
+def refuse_renamed(kind: Any, table: Mapping[str, Any], where: str) -> None:
+    """Refuse keys by which older versions knew something, and say what each is called now."""
+    renamed: Mapping[str, str] = getattr(kind, "renamed", {})
+    hints = [f"{old} is now {new}" for old, new in renamed.items() if _holds(table, old)]
+    if hints:
+        raise UsageError(f"{where}: {'; '.join(hints)}")
+
+
+def _holds(table: Any, path: str) -> bool:
+    for name in path.split("."):
+        if not isinstance(table, Mapping) or name not in table:
+            return False
+        table = table[name]
+    return True
 
 
 def _check_names(kind: Any, value: Any, where: str, path: tuple[str, ...]) -> None:

@@ -57,7 +57,7 @@ def llama(
         dropout=0.0,
         bias=False,
         scale_embedding=False,
-        tie=False,
+        tie_embeddings=False,
         longest=2048,
     )
 

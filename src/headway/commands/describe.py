@@ -49,11 +49,13 @@ def describe(
 def table_of(what: str, overrides: list[str]) -> tuple[dict[str, Any], Path | None]:
     """The configuration as a table, and the folder of a trained model if it is one."""
     from headway import recipes
+    from headway.storage.migration import migrated
 
     path = Path(what)
     if path.is_dir():
         place = place_of(path)
-        return config.read_toml(place / "config.toml", overrides), place
+        table, where = config.read_toml(place / "config.toml", overrides), str(path / "config.toml")
+        return migrated(table, where, unversioned=1) if is_run(table) else table, place
     if path.suffix == ".toml" or path.exists():
         return config.read_toml(path, overrides), None
     if what not in recipes.ALL:
@@ -66,9 +68,14 @@ def design_of(table: dict[str, Any], where: str) -> Any:
     from headway.model.design import EncoderDecoderDesign, Model
     from headway.tasks.run import Run
 
-    if table.keys() & {"model", "data", "text", "training"}:
+    if is_run(table):
         return config.from_dict(Run, table, where).model
     return config.from_dict(Model if "kind" in table else EncoderDecoderDesign, table, where)
+
+
+def is_run(table: dict[str, Any]) -> bool:
+    """Whether this is the table of a run, and not of a model alone."""
+    return bool(table.keys() & {"model", "data", "text", "training"})
 
 
 def sizes_of(table: dict[str, Any], folder: Path | None, given: int | None) -> list[int]:

@@ -63,7 +63,7 @@ decoder_layers = 2
 feed_forward = {{ kind = "relu", width = 512 }}
 dropout = 0.0
 initial_gain = 1.0
-tie = "output"
+tie_embeddings = "output"
 
 [training]
 minutes = {minutes}

@@ -35,12 +35,12 @@ class Resample(Protocol):
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """How large a batch is and what shapes it may have."""
+    """The size of a batch and the shapes that it may have."""
 
     section: ClassVar[bool] = True
 
-    tokens: int = 4096  # positions on either side of a batch, padding included
-    sentences: int | None = None  # most sentences in a batch; unset for no limit
+    tokens: int = 4096  # maximum positions of a batch on either side, padding included
+    sentences: int | None = None  # maximum sentences of a batch; unset: no limit
     shapes: Literal["exact", "bounded"] = "exact"  # exact: least padding; bounded: few shapes, for CUDA graphs
 
     def __post_init__(self) -> None:

@@ -29,11 +29,11 @@ class Corpus:
 
     source: str  # text file, or a whole .tsv, .jsonl or .tmx file (also packed: .gz, .xz, .zst)
     target: str = ""  # text file with as many lines; empty for one-file formats
-    weight: float = 1.0  # how often it is seen, compared with its size
+    weight: float = 1.0  # sampling weight, relative to its size
     tag: str = ""  # target language tag, for multilingual models
-    source_field: str = ""  # as in data
+    source_field: str = ""  # column number (.tsv) or dotted field name (.jsonl); empty: detected
     target_field: str = ""  # as in data
-    source_language: str = ""  # as in data
+    source_language: str = ""  # language to read from .tmx, or from "translation" in .jsonl
     target_language: str = ""  # as in data
 
     def __post_init__(self) -> None:
@@ -54,20 +54,20 @@ class Data:
 
     source: str = ""  # training text to translate from; or a whole .tsv, .jsonl or .tmx file (.gz, .xz, .zst too)
     target: str = ""  # training text to translate into, line by line; empty for one-file formats
-    dev_source: str | None = None  # validation text; without it some pairs are held out
-    dev_target: str | None = None  # its translation
+    dev_source: str | None = None  # validation text; unset: some pairs are held out
+    dev_target: str | None = None  # translation of the validation text
     corpora: tuple[Corpus, ...] = ()  # more training files, each with weight and tag
     dev_corpora: tuple[Corpus, ...] = ()  # more validation files
-    source_language: str = ""  # which language to read from .tmx, or from "translation" in .jsonl
+    source_language: str = ""  # language to read from .tmx, or from "translation" in .jsonl
     target_language: str = ""  # the same for the target side
-    source_field: str = ""  # .tsv: column number; .jsonl: dotted field name; empty: found by itself
+    source_field: str = ""  # column number (.tsv) or dotted field name (.jsonl); empty: detected
     target_field: str = ""  # the same for the target side
-    dev_sentences: int = 1000  # pairs held out when there are no validation files, at most 5 % of all
-    invalid: Invalid = "error"  # at bytes that are not UTF-8 and rows that are no pair: error, skip or replace
-    longest: int = 250  # pieces a side may have; longer pairs are left out
-    longest_characters: int = 5000  # characters a side may have; 0 for no limit
-    ratio: float = 12.0  # longer side to shorter side, in characters; 0 for no limit
-    drop_duplicates: bool = False  # leave out pairs seen before (costs 11 to 22 bytes of memory a pair)
+    dev_sentences: int = 1000  # number of pairs held out if there are no validation files, at most 5 % of all
+    invalid: Invalid = "error"  # what to do with bytes that are not UTF-8 and rows without a pair: error, skip, replace
+    longest: int = 250  # maximum tokens of a side; longer pairs are left out
+    longest_characters: int = 5000  # maximum characters of a side; 0: no limit
+    ratio: float = 12.0  # maximum ratio of the longer to the shorter side, in characters; 0: no limit
+    drop_duplicates: bool = False  # leave out pairs that came before (takes 11 to 22 bytes of memory a pair)
     drop_identical: bool = False  # leave out pairs whose sides are equal
     kind: Literal["pairs"] = "pairs"
 

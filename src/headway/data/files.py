@@ -15,17 +15,17 @@ from headway.errors import UsageError
 
 @dataclass(frozen=True)
 class Files:
-    """Files to learn from; what stands in them is the task's to say."""
+    """Files to learn from; the task defines what they hold."""
 
     section: ClassVar[bool] = True
 
     kind: Literal["files"] = "files"
     train: str | tuple[str, ...] = ""  # training file, or several (also packed: .gz, .xz, .zst)
-    dev: str | tuple[str, ...] = ""  # validation file; without it some examples are held out
-    dev_sentences: int = 1000  # examples held out when there is no validation file, at most 5 % of all
-    longest: int = 512  # pieces an example may have; the task says what happens to longer ones
-    invalid: Invalid = "error"  # at bytes that are not UTF-8: error, skip or replace
-    language: str = ""  # of the text, for the model's card
+    dev: str | tuple[str, ...] = ""  # validation file; unset: some examples are held out
+    dev_sentences: int = 1000  # number of examples held out if there is no validation file, at most 5 % of all
+    longest: int = 512  # maximum tokens of an example; the task says what happens to longer ones
+    invalid: Invalid = "error"  # what to do with bytes that are not UTF-8: error, skip or replace
+    language: str = ""  # language of the text, for the model's card
 
     def __post_init__(self) -> None:
         if self.longest < 1 or self.dev_sentences < 0:

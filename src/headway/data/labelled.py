@@ -94,7 +94,9 @@ def read(path: Path, form: Form, invalid: Invalid = "error") -> Iterator[Documen
         except ValueError as error:
             raise UsageError(f"{path}:{number}: {error}") from None
         if len(labels) != 1 and not form.separator:
-            raise UsageError(f"{path}:{number}: {len(labels)} labels, one is wanted; for several set task.many = true")
+            raise UsageError(
+                f"{path}:{number}: {len(labels)} labels, one is wanted; for several set task.multi_label = true"
+            )
         yield Document(text, labels, str(path), number)
 
 
@@ -118,7 +120,7 @@ def _jsonl(line: str, form: Form) -> tuple[str, Any]:
     if not isinstance(text, str):
         raise ValueError(f"{form.text!r} is no text")
     if isinstance(label, list) and not form.separator:
-        raise ValueError(f"{form.label!r} is a list, one label is wanted; for several set task.many = true")
+        raise ValueError(f"{form.label!r} is a list, one label is wanted; for several set task.multi_label = true")
     given = label if isinstance(label, list) else [label]
     if any(one is None or isinstance(one, dict | list) for one in given):
         raise ValueError(f"{form.label!r} is {json.dumps(label)[:40]}; a text or a number is wanted")

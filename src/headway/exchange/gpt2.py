@@ -110,7 +110,7 @@ def check_gpt2(design: LanguageModelDesign) -> LayerNorm:
         "bias": True,
         "output_bias": False,
         "scale_embedding": False,
-        "tie": True,
+        "tie_embeddings": True,
         "memory": 0,
     }.items():
         need("GPT-2", name, getattr(design, name), allowed)

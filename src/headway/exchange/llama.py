@@ -74,7 +74,7 @@ def from_llama(state: NamedTensors, config: Table) -> tuple[LanguageModelDesign,
         attention_dropout=float(config.get("attention_dropout") or 0.0),
         bias=bias,
         scale_embedding=False,
-        tie=tied,
+        tie_embeddings=tied,
         longest=config.get("max_position_embeddings", 2048),
     )
     tensors = read(llama_pairs(design, inner), state)
@@ -105,7 +105,7 @@ def to_llama(design: LanguageModelDesign, tensors: NamedTensors) -> tuple[dict[s
         "attention_bias": design.bias,
         "attention_dropout": design.attention_dropout,
         "mlp_bias": design.bias,
-        "tie_word_embeddings": design.tie,
+        "tie_word_embeddings": design.tie_embeddings,
         "max_position_embeddings": design.longest,
         "pad_token_id": PAD,
         "bos_token_id": BOS,

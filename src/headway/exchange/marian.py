@@ -80,7 +80,7 @@ def from_marian(state: NamedTensors, config: Table) -> tuple[EncoderDecoderDesig
         attention_dropout=float(config.get("attention_dropout", 0.0)),
         scale_embedding=config.get("scale_embedding", False),
         output_bias=True,
-        tie="all" if shared else "output" if tied else "none",
+        tie_embeddings="all" if shared else "output" if tied else "none",
         longest=config.get("max_position_embeddings", 1024),
     )
     return design, read(marian_pairs(design), state) | marian_vocabularies(state)
@@ -114,7 +114,7 @@ def to_marian(design: EncoderDecoderDesign, tensors: NamedTensors) -> tuple[dict
         "lm_head.weight": head,
         "final_logits_bias": tensors.get("head.bias", head.new_zeros(len(head)))[None],
     }
-    state |= {"model.shared.weight": written} if design.tie == "all" else {}
+    state |= {"model.shared.weight": written} if design.tie_embeddings == "all" else {}
     return state, marian_config(
         design, len(read_table), len(written), inner_width(state, "model.encoder.layers.0.fc2.weight")
     )
@@ -131,7 +131,7 @@ def check_marian(design: EncoderDecoderDesign) -> None:
         "bias": True,
     }.items():
         need("Marian", name, getattr(design, name), allowed)
-    need("Marian", "reads", design.read_layers(), (design.encoder_layers - 1,) * design.decoder_layers)
+    need("Marian", "attended_layers", design.read_layers(), (design.encoder_layers - 1,) * design.decoder_layers)
     need("Marian", "key_heads", design.size().key_heads, design.heads)
     need("Marian", "head_width", design.size().head_width * design.heads, design.width)
 
@@ -156,8 +156,8 @@ def marian_config(design: EncoderDecoderDesign, source: int, target: int, inner:
         "attention_dropout": design.attention_dropout,
         "activation_dropout": design.feed_forward.dropout,
         "scale_embedding": design.scale_embedding,
-        "share_encoder_decoder_embeddings": design.tie == "all",
-        "tie_word_embeddings": design.tie != "none",
+        "share_encoder_decoder_embeddings": design.tie_embeddings == "all",
+        "tie_word_embeddings": design.tie_embeddings != "none",
         "max_position_embeddings": design.longest,
         "pad_token_id": PAD,
         "bos_token_id": BOS,

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway import config
 from headway.data.corpus import Data
 from headway.data.files import Files
 from headway.errors import UsageError
@@ -21,7 +20,7 @@ from headway.model.plain_design import Exportable
 from headway.storage.checked_weights import filled
 from headway.storage.folder import CARD, CONFIG, ModelFiles, read_model
 from headway.storage.publication import newest
-from headway.tasks.run import Run
+from headway.tasks.run import saved_run
 from headway.text.tokenizer import Tokenizer, Tokenizers
 
 
@@ -77,8 +76,7 @@ def read_place(place: Path) -> tuple[ModelFiles, Tokenizers, str]:
 
 def read_trained(folder: Path) -> Trained:
     found, tokenizers, card = newest(folder, read_place)
-    where = str(folder / CONFIG)
-    run = config.from_dict(Run, config.parse_toml(found.config_text, where), where)
+    run = saved_run(found.config_text, str(folder / CONFIG))
     if not isinstance(run.model, EncoderDecoderDesign | LanguageModelDesign):
         raise UsageError(f"{folder}: a model of kind {run.model.kind}; translators and language models are exported")
     model = filled(partial(fresh, run.model, len(tokenizers.source), len(tokenizers.target)), found.tensors)

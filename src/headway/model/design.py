@@ -1,4 +1,4 @@
-"""What a model looks like, as data; and the one place where parts are put together."""
+"""Designs of models as data, and the one place where their parts are put together."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ LARGEST = {"layers": 100, "width": 16_384, "vocabulary": 1_000_000, "longest": 1
 
 @dataclass(frozen=True)
 class Design:
-    """What every kind of model shares: how one layer is made."""
+    """The settings of layers, which all kinds of models share."""
 
     section: ClassVar[bool] = True
 
-    width: int = 512  # width of every vector between layers
-    heads: int = 8  # attention heads of each layer
-    key_heads: int | None = None  # key and value heads; fewer than heads: grouped attention; unset: as many
+    width: int = 512  # width of the vectors between layers (d_model)
+    heads: int = 8  # number of attention heads per layer
+    key_heads: int | None = None  # key and value heads; fewer than heads: grouped-query attention; unset: as many
     head_width: int | None = None  # width of one head; unset: width / heads
-    feed_forward: FeedForward = Relu()  # relu, gelu, swish or swiglu
+    feed_forward: FeedForward = Relu()  # feed-forward layer: relu, gelu, swish or swiglu
     positions: Position = Sinusoidal()  # none, sinusoidal, learned, rotary, alibi, bucketed, transformer_xl or tener
-    attention: Mixing = Fused()  # fused, softmax (written out), linear or linformer
+    attention: Mixing = Fused()  # attention kernel: fused, softmax (plain PyTorch), linear or linformer
     norm: Norm = LayerNorm()  # layer, rms or batch
     residual: Residual = Post()  # post (the paper's), pre, sandwich, deep or rezero
-    dropout: float = 0.1  # on every sublayer's output and on the embeddings
-    attention_dropout: float = 0.0  # on attention weights
-    embedding_dropout: float | None = None  # on the embeddings, where it is not to be the same as dropout
+    dropout: float = 0.1  # dropout probability on the output of every sublayer and on the embeddings
+    attention_dropout: float = 0.0  # dropout probability on attention weights
+    embedding_dropout: float | None = None  # dropout probability on the embeddings; unset: the same as dropout
     locked_dropout: bool = False  # drop the same features at every position of a sequence
-    bias: bool = True  # biases in attention and feed-forward layers
-    scale_embedding: bool = True  # multiply embeddings by the root of the width
-    output_bias: bool = False  # a bias for every piece of the vocabulary
-    initial_gain: float = 1.0  # below 1: values, outputs and feed-forward layers begin smaller, which eases post-norm
-    longest: int = 1024  # longest sequence, for learned positions and linformer
+    bias: bool = True  # whether attention and feed-forward layers have biases
+    scale_embedding: bool = True  # multiply embeddings by the square root of width
+    output_bias: bool = False  # whether the output layer has a bias
+    initial_gain: float = 1.0  # factor on the initial weights of sublayers; below 1 eases training of post-norm models
+    longest: int = 1024  # maximum sequence length, for learned positions and linformer
 
     def __post_init__(self) -> None:
         check_range("width", self.width, 1, LARGEST["width"])
@@ -98,12 +98,12 @@ class EncoderDecoderDesign(Design):
     """The paper's model: an encoder reads, a decoder writes."""
 
     kind: Literal["encoder_decoder"] = "encoder_decoder"
-    encoder_layers: int = 6  # layers that read
-    decoder_layers: int = 6  # layers that write
-    encoder_attention: Mixing | None = None  # another kernel for the encoder; unset: the same
-    cross_attention: Mixing = Fused()  # how the decoder reads the source: fused, softmax, linear or linformer
-    tie: Literal["all", "output", "none"] = "all"  # one matrix for source, target and output (all), or the last two
-    reads: Literal["last", "each"] | tuple[int, ...] = "last"  # encoder layer a decoder layer reads; each: its own
+    encoder_layers: int = 6  # number of encoder layers
+    decoder_layers: int = 6  # number of decoder layers
+    encoder_attention: Mixing | None = None  # attention kernel of the encoder; unset: the same as attention
+    cross_attention: Mixing = Fused()  # kernel of the cross-attention: fused, softmax, linear or linformer
+    tie_embeddings: Literal["all", "output", "none"] = "all"  # all: one matrix for source, target and output
+    attended_layers: Literal["last", "each"] | tuple[int, ...] = "last"  # encoder layers of cross-attention
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -117,16 +117,17 @@ class EncoderDecoderDesign(Design):
     def read_layers(self) -> tuple[int, ...]:
         """For every decoder layer, the encoder layer it looks at."""
         last = self.encoder_layers - 1
-        if self.reads == "last":
+        if self.attended_layers == "last":
             return (last,) * self.decoder_layers
-        if self.reads == "each":
+        if self.attended_layers == "each":
             return tuple(min(layer, last) for layer in range(self.decoder_layers))
-        if len(self.reads) != self.decoder_layers or not all(0 <= layer <= last for layer in self.reads):
+        given = self.attended_layers
+        if len(given) != self.decoder_layers or not all(0 <= layer <= last for layer in given):
             raise ValueError(
-                f"reads is {list(self.reads)}; it needs one encoder layer from 0 to {last} "
+                f"attended_layers is {list(given)}; it needs one encoder layer from 0 to {last} "
                 f"for each of {self.decoder_layers} decoder layers"
             )
-        return tuple(self.reads)
+        return tuple(given)
 
     def build(self, source_vocabulary: int, target_vocabulary: int | None = None) -> EncoderDecoder:
         target_vocabulary = target_vocabulary or source_vocabulary
@@ -141,25 +142,25 @@ class EncoderDecoderDesign(Design):
     def vocabularies(self, source: int, target: int) -> tuple[tuple[Embedding, Embedding], VocabularyHead]:
         check_range("vocabulary", source, 1, LARGEST["vocabulary"])
         check_range("vocabulary", target, 1, LARGEST["vocabulary"])
-        if self.tie == "all" and source != target:
+        if self.tie_embeddings == "all" and source != target:
             raise ValueError(
-                f'tie = "all" needs one vocabulary for both sides, not {source} and {target}; '
-                'learn it jointly, or set tie = "output"'
+                f'tie_embeddings = "all" needs one vocabulary for both sides, not {source} and {target}; '
+                'learn it jointly, or set tie_embeddings = "output"'
             )
         written = self.embedding(target)
-        read = written if self.tie == "all" else self.embedding(source)
-        return (read, written), output_head(written, self.tie != "none", self.output_bias)
+        read = written if self.tie_embeddings == "all" else self.embedding(source)
+        return (read, written), output_head(written, self.tie_embeddings != "none", self.output_bias)
 
 
 @dataclass(frozen=True)
 class LanguageModelDesign(Design):
-    """One stack that looks back only."""
+    """A language model: one stack with causal attention."""
 
     kind: Literal["language_model"] = "language_model"
-    layers: int = 6  # layers of the stack
-    memory: int = 0  # tokens remembered from earlier segments (Transformer-XL)
-    tie: bool = True  # the output uses the embedding's matrix
-    head_dropout: float = 0.0  # on the vectors that the next piece is told from
+    layers: int = 6  # number of layers
+    memory: int = 0  # tokens of earlier segments that are attended to (Transformer-XL); 0: none
+    tie_embeddings: bool = True  # the output uses the embedding's matrix
+    head_dropout: float = 0.0  # dropout probability in front of the output layer
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -173,7 +174,7 @@ class LanguageModelDesign(Design):
         size = self.size(decoder_layers=self.layers)
         embedding = self.embedding(vocabulary)
         stack = encoder_stack(self, size, self.layers, self.attention)
-        head, dropout = output_head(embedding, self.tie, self.output_bias), self.drop(self.head_dropout)
+        head, dropout = output_head(embedding, self.tie_embeddings, self.output_bias), self.drop(self.head_dropout)
         model = LanguageModel(embedding, stack, head, dropout, self.memory)
         initialise(model, {stack: self.gain(size, True)})
         return model
@@ -181,22 +182,22 @@ class LanguageModelDesign(Design):
 
 @dataclass(frozen=True)
 class TextEncoderDesign(Design):
-    """One stack that looks everywhere, for tagging and classification."""
+    """An encoder: one stack with attention in both directions, for tagging and classification."""
 
     kind: Literal["encoder"] = "encoder"
-    layers: int = 6  # layers of the stack
-    pairs: int = 0  # places of a table of neighbouring pieces, whose vectors are added to the embeddings; 0: no table
+    layers: int = 6  # number of layers
+    bigram_buckets: int = 0  # buckets of a hashed table of bigram embeddings, added to the token embeddings; 0: none
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range("layers", self.layers, 1, LARGEST["layers"])
-        check_range("pairs", self.pairs, 0, LARGEST["vocabulary"])
+        check_range("bigram_buckets", self.bigram_buckets, 0, LARGEST["vocabulary"])
         check_pair(self.positions, self.attention, self.size(), causal=False)
 
     def embedding(self, vocabulary: int) -> Embedding:
-        if not self.pairs:
+        if not self.bigram_buckets:
             return super().embedding(vocabulary)
-        return PairedEmbedding(vocabulary, self.width, self.scale_embedding, self.pairs)
+        return PairedEmbedding(vocabulary, self.width, self.scale_embedding, self.bigram_buckets)
 
     def build(self, vocabulary: int) -> TextEncoder:
         check_range("vocabulary", vocabulary, 1, LARGEST["vocabulary"])

@@ -73,7 +73,7 @@ class Relu:
 
     kind: Literal["relu"] = "relu"
     width: int | None = None  # inner width; unset: 4 times the model's
-    dropout: float = 0.0  # dropout on the inner vectors
+    dropout: float = 0.0  # dropout probability on the inner vectors
 
     def __post_init__(self) -> None:
         check_inner(self.width, self.dropout)
@@ -88,7 +88,7 @@ class Swish:
 
     kind: Literal["swish"] = "swish"
     width: int | None = None  # inner width; unset: 4 times the model's
-    dropout: float = 0.0  # dropout on the inner vectors
+    dropout: float = 0.0  # dropout probability on the inner vectors
 
     def __post_init__(self) -> None:
         check_inner(self.width, self.dropout)
@@ -103,8 +103,8 @@ class Gelu:
 
     kind: Literal["gelu"] = "gelu"
     width: int | None = None  # inner width; unset: 4 times the model's
-    dropout: float = 0.0  # dropout on the inner vectors
-    tanh: bool = False  # GPT-2's approximation
+    dropout: float = 0.0  # dropout probability on the inner vectors
+    tanh: bool = False  # use the tanh approximation of GPT-2
 
     def __post_init__(self) -> None:
         check_inner(self.width, self.dropout)
@@ -119,7 +119,7 @@ class Swiglu:
 
     kind: Literal["swiglu"] = "swiglu"
     width: int | None = None  # inner width; unset: 8/3 of the model's, rounded up to a multiple of 32
-    dropout: float = 0.0  # dropout on the inner vectors
+    dropout: float = 0.0  # dropout probability on the inner vectors
 
     def __post_init__(self) -> None:
         check_inner(self.width, self.dropout)

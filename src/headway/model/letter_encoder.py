@@ -59,9 +59,9 @@ class LetterCnn:
     """A convolution over the letters of a word (Ma and Hovy 2016)."""
 
     kind: Literal["cnn"] = "cnn"
-    width: int = 48  # features of a letter
-    reach: int = 3  # letters seen together, an odd number
-    longest: int = 24  # letters of a word that are read
+    width: int = 48  # width of a letter's vector
+    reach: int = 3  # convolution width in letters, an odd number
+    longest: int = 24  # maximum letters of a word that are read
 
     def __post_init__(self) -> None:
         check_range("width", self.width, 1, 4096)
@@ -82,8 +82,8 @@ class LetterTransformer:
     kind: Literal["transformer"] = "transformer"
     width: int = 48  # width of a letter's vector
     heads: int = 3  # attention heads
-    layers: int = 1  # layers of the stack
-    longest: int = 24  # letters of a word that are read
+    layers: int = 1  # number of layers
+    longest: int = 24  # maximum letters of a word that are read
 
     def __post_init__(self) -> None:
         check_range("width", self.width, 1, 4096)
@@ -96,7 +96,7 @@ class LetterTransformer:
     def build(self, design: TextEncoderDesign, letters: int) -> LetterEncoder:
         small = replace(
             design, width=self.width, heads=self.heads, key_heads=None, head_width=None, layers=self.layers,
-            feed_forward=Relu(width=2 * self.width), longest=max(self.longest, 1), pairs=0,
+            feed_forward=Relu(width=2 * self.width), longest=max(self.longest, 1), bigram_buckets=0,
             embedding_dropout=None,
         )  # fmt: skip
         encoder = LetterEncoder(Everywhere(small.build(letters)), self.width, design.width)

@@ -1,8 +1,9 @@
-"""The slopes of the loss by the logits on CUDA, in one launch and in the logits' own place.
+"""The gradient of the loss with respect to the logits on CUDA, in one launch and in place.
 
-The same formulas as `losses.smoothed_slope` and `losses.disagreement`, read from the logits as they are (bf16, mostly)
-and reckoned in single precision. Written out in torch they make six copies of the logits in single precision, with
-R-Drop twenty; moving those is most of what the last layer costs. Imported only where Triton is.
+The formulas are those of `losses.cross_entropy_gradient` and `losses.symmetric_kl_gradient`. The kernels read the
+logits in their own type (usually bf16) and compute in single precision. Written in torch, the same formulas make six
+copies of the logits in single precision, and twenty with R-Drop; moving them is most of the last layer's cost. This
+module is imported only where Triton is installed.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
-MOST = 2048  # pieces looked at together; a row of all of them stays in the chip's second cache
+MOST = 2048  # columns that are read together; a whole row stays in the second-level cache
 
 
 @triton.jit
 def _mass(row, label, V, BLOCK: tl.constexpr):
-    """The logarithm of the sum of exponentials of a row, its plain sum, and what stands at the label."""
+    """The log-sum-exp of a row, its plain sum, and the logit of the label."""
     peak, mass, plain, picked = -float("inf"), 0.0, 0.0, 0.0
     for start in range(0, V, BLOCK):
         i = start + tl.arange(0, BLOCK)
@@ -44,8 +45,8 @@ def _target(i, label, V, smoothing):
 
 
 @triton.jit
-def _write(row, i, slope, V, W):
-    tl.store(row + i, tl.where(i < V, slope, 0.0).to(row.dtype.element_ty), mask=i < W)
+def _write(row, i, gradient, V, W):
+    tl.store(row + i, tl.where(i < V, gradient, 0.0).to(row.dtype.element_ty), mask=i < W)
 
 
 @triton.jit
@@ -61,7 +62,7 @@ def _one(logits, labels, nll, spread, V, W, smoothing, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _two(logits, labels, nll, spread, gaps, N, V, W, smoothing, agreement, BLOCK: tl.constexpr):
+def _two(logits, labels, nll, spread, gaps, N, V, W, smoothing, r_drop, BLOCK: tl.constexpr):
     token = tl.program_id(0).to(tl.int64)
     label, first, second = tl.load(labels + token), logits + token * W, logits + (N + token) * W
     lse_p, plain_p, picked_p = _mass(first, label, V, BLOCK)
@@ -82,16 +83,16 @@ def _two(logits, labels, nll, spread, gaps, N, V, W, smoothing, agreement, BLOCK
         i = start + tl.arange(0, BLOCK)
         log_p, log_q = _read(first, i, lse_p, V), _read(second, i, lse_q, V)
         gap, p, q = tl.where(i < V, log_p - log_q, 0.0), tl.exp(log_p), tl.exp(log_q)
-        target, share = _target(i, label, V, smoothing), agreement / 2
+        target, share = _target(i, label, V, smoothing), r_drop / 2
         _write(first, i, p - target + share * (p * (gap - ahead) + (p - q)), V, W)
         _write(second, i, q - target + share * (q * (-gap - behind) + (q - p)), V, W)
 
 
 @cache
 def kernel_works(device: torch.device) -> bool:
-    """Triton may be there without a compiler, or for another card; then torch does it."""
+    """Whether the kernel runs on this device: Triton may lack a compiler, or not support the card."""
     try:
-        slopes_in_place(
+        gradient_in_place(
             torch.zeros(1, 16, device=device), torch.zeros(1, dtype=torch.long, device=device), 16, 0.0, 0.0
         )
     except Exception:  # noqa: BLE001
@@ -99,11 +100,13 @@ def kernel_works(device: torch.device) -> bool:
     return True
 
 
-def slopes_in_place(
-    logits: Float[Tensor, "m w"], labels: Int[Tensor, "n"], vocabulary: int, smoothing: float, agreement: float
+def gradient_in_place(
+    logits: Float[Tensor, "m w"], labels: Int[Tensor, "n"], vocabulary: int, smoothing: float, r_drop: float
 ) -> tuple[Float[Tensor, "m"], Float[Tensor, "m"], Float[Tensor, "n"]]:
-    """Of every row the cross-entropy and that against all pieces alike, of every token how far its two readings are
-    apart. The logits become their slopes; columns past the vocabulary become zero."""
+    """The cross-entropy of every row, its cross-entropy with the uniform target, and the symmetric KL of every token.
+
+    The logits are overwritten by their gradient; columns past the vocabulary become zero.
+    """
     assert logits.is_contiguous() and labels.is_contiguous()
     count, width = len(labels), logits.size(1)
     nll, spread = logits.new_empty(2, len(logits), dtype=torch.float32)
@@ -114,5 +117,5 @@ def slopes_in_place(
     if len(logits) == count:
         _one[(count,)](*given, vocabulary, width, smoothing, **shape)  # pyright: ignore[reportIndexIssue]
     else:
-        _two[(count,)](*given, gaps, count, vocabulary, width, smoothing, agreement, **shape)  # pyright: ignore[reportIndexIssue]
+        _two[(count,)](*given, gaps, count, vocabulary, width, smoothing, r_drop, **shape)  # pyright: ignore[reportIndexIssue]
     return nll, spread, gaps

@@ -90,7 +90,7 @@ class BatchNorm:
 
     kind: Literal["batch"] = "batch"
     epsilon: float = 1e-5  # added to the variance
-    momentum: float = 0.1  # how fast the running mean follows
+    momentum: float = 0.1  # weight of a new batch in the running mean and variance
 
     def __post_init__(self) -> None:
         check_range("epsilon", self.epsilon, 0, 1)

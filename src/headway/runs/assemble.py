@@ -12,10 +12,11 @@ from headway.tasks.run import Run
 from headway.training.checkpoint import Checkpoints
 from headway.training.engine import CapturedEngine, Engine, seed_of
 from headway.training.job import Job
+from headway.training.objectives import BatchLoss
 from headway.training.optimiser import Update
 from headway.training.pacing import Pacer
 from headway.training.ranks import Ranks
-from headway.training.recurrent_state import carried_by
+from headway.training.recurrent_state import recurrent_state_of
 from headway.training.saver import Saver
 from headway.training.settings import Training
 from headway.training.task import Task
@@ -30,15 +31,16 @@ def assemble(run: Run, task: Task, folder: Path, device: torch.device, ranks: Ra
         torch.use_deterministic_algorithms(training.deterministic, warn_only=True)
     torch.manual_seed(seed_of(run.seed, 0))
     model = task.build().to(device).train()
-    plain = task.objective(model)
-    objective = ranks.wrap(plain, device, training.shard)
+    plain = BatchLoss(task.forward_pass(model), training.objective.build())
+    loss = ranks.wrap(plain, device, training.fsdp)
     update = Update(
-        training.optimiser.build(model, training.learning_rate), training.clip, half=training.precision == "fp16"
+        training.optimiser.build(model, training.learning_rate), training.clip_norm, half=training.precision == "fp16"
     )
     if training.compile:
-        objective = cast("nn.Module", torch.compile(objective, dynamic=False))
-    kind = engine_kind(training, run.model.width, device, ranks)
-    engine = kind(objective, update, training.precision, device, carried_by(plain))
+        loss = cast("nn.Module", torch.compile(loss, dynamic=False))
+    alone = ranks.world == 1 and run.model.width <= CAPTURED_WIDTH
+    kind = engine_kind(training, device) if plain.objective.capturable and alone else Engine
+    engine = kind(loss, update, training.precision, device, recurrent_state_of(plain))
     checkpoints = Checkpoints(folder / "state", training.keep_last, training.keep_best, task.fingerprint)
     return Job(
         task, model, engine, training.averaging.build(), Saver(checkpoints), training, run.seed, training.steps or 0,
@@ -46,8 +48,7 @@ def assemble(run: Run, task: Task, folder: Path, device: torch.device, ranks: Ra
     )  # fmt: skip
 
 
-def engine_kind(training: Training, width: int, device: torch.device, ranks: Ranks) -> type[Engine]:
-    captured = device.type == "cuda" and training.graphs and training.batch.shapes == "bounded"
-    return (
-        CapturedEngine if captured and width <= CAPTURED_WIDTH and ranks.world == 1 and not training.compile else Engine
-    )
+def engine_kind(training: Training, device: torch.device) -> type[Engine]:
+    """Captured graphs on a GPU, where the settings allow them."""
+    captured = device.type == "cuda" and training.cuda_graphs and training.batch.shapes == "bounded"
+    return CapturedEngine if captured and not training.compile else Engine

@@ -21,7 +21,7 @@ from headway.training.job import Job
 from headway.training.loop import drain
 from headway.training.pacing import RESERVE, Budget, Decision, Pacer, fitting_steps
 from headway.training.ranks import Ranks
-from headway.training.schedules import with_rise
+from headway.training.schedules import with_warmup
 from headway.training.task import Task
 from headway.training.timing import time_step, time_validation
 
@@ -90,7 +90,7 @@ class Deciding:
         setup = run.setup(self.folder)
         task = self.ranks.in_turn(lambda: run.task.prepare(setup))
         self.notes += [note for note in setup.notes if note not in self.notes]
-        check_watch(run.training.watch, task.measured)
+        check_best_metric(run.training.best_metric, task.measured)
         return task
 
     def newest(self, run: Run, task: Task, restart: bool) -> Checkpoint | None:
@@ -269,7 +269,7 @@ def decide(
 
 def complete(run: Run, plan: Plan) -> Run:
     """With everything that the plan has decided: steps instead of epochs or minutes, validations, warm-up."""
-    schedule = with_rise(run.training.schedule, plan.steps)
+    schedule = with_warmup(run.training.schedule, plan.steps)
     training = replace(
         run.training,
         steps=plan.steps,
@@ -290,7 +290,7 @@ def on_device(run: Run, device: torch.device) -> Run:
     return replace(run, training=replace(run.training, precision=precision))
 
 
-def check_watch(watch: str, measured: tuple[str, ...]) -> None:
+def check_best_metric(metric: str, measured: tuple[str, ...]) -> None:
     known = ("loss", *measured)
-    if watch not in known:
-        raise UsageError(f"training.watch is {watch!r}; this task measures {', '.join(known)}")
+    if metric not in known:
+        raise UsageError(f"training.best_metric is {metric!r}; this task measures {', '.join(known)}")

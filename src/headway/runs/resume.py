@@ -14,6 +14,7 @@ from headway.runs.decide import Candidate
 from headway.storage.files import disk_trouble, make_folder, replace_text
 from headway.storage.folder import CONFIG
 from headway.storage.lock import sweep
+from headway.storage.migration import migrated
 from headway.storage.publication import FACTS
 from headway.tasks.run import Run
 from headway.training.plan import smaller_runs
@@ -33,6 +34,9 @@ class Request:
     def __init__(self, given: dict[str, Any], out: Path) -> None:
         self.out, self.path, self.stored = out, out / "state" / NAME, out / CONFIG
         known = read_json(self.path)
+        known = None if known is None else migrated(known, str(self.path), unversioned=1)
+        config.refuse_renamed(Run, given, "configuration")
+        given = migrated(given, "configuration")
         self.before = known if self.stored.exists() else None
         # A run that was stopped while preparing has nothing to go on with but what was asked for.
         self.given = given if self.before is not None or "data" in given else config.merge(known or {}, given)
@@ -44,7 +48,7 @@ class Request:
             proposed = asked.task.propose(self.given, asked.data, device)
             tables = smaller_runs(self.given, proposed, device)
             return [Candidate(config.from_dict(Run, table, "configuration"), enough) for table, enough in tables]
-        table = config.read_toml(self.stored)
+        table = migrated(config.read_toml(self.stored), str(self.stored), unversioned=1)
         changed = self.changes(flat(table))
         if BUDGETS & changed.keys():
             table["training"] = {k: v for k, v in table["training"].items() if f"training.{k}" not in BUDGETS}

@@ -14,15 +14,15 @@ from headway.text.vocabulary import PAD
 
 @dataclass(frozen=True)
 class Limits:
-    """A runaway is cut here and flagged; the rest of its batch has limits of its own."""
+    """Length limits of an output. One that reaches the maximum is cut and flagged; every row has its own limits."""
 
     section: ClassVar[bool] = True
 
-    ratio: float = 2.0  # longest output, in lengths of its source ...
-    extra: int = 20  # ... plus this many pieces
-    longest: int = 512  # and never longer than this, the end included
-    shortest: int = 0  # fewest pieces before the end ...
-    shortest_ratio: float = 0.0  # ... and fewest in lengths of the source
+    ratio: float = 2.0  # maximum output length is ratio times the source length plus extra, and at most longest
+    extra: int = 20  # tokens added to the maximum output length
+    longest: int = 512  # maximum output length in tokens, the end token included
+    shortest: int = 0  # minimum output length in tokens, without the end token
+    shortest_ratio: float = 0.0  # minimum output length, as a ratio of the source length
 
     def __post_init__(self) -> None:
         if not 1 <= self.longest <= 100_000:

@@ -16,10 +16,11 @@ from headway.errors import UsageError
 from headway.storage import files, int8
 from headway.storage import tensors as tensor_files
 from headway.storage.files import Digest
+from headway.storage.migration import VERSION
 from headway.storage.publication import FACTS, FILE_NAME, newest, publish
 from headway.version import installed
 
-FORMAT = 1
+FORMAT = VERSION  # of headway.json; an older headway that meets a newer one says so
 CONFIG, WEIGHTS, CARD = "config.toml", "model.safetensors", "README.md"
 HOLDS = f"a headway model folder holds {FACTS}, {CONFIG}, {WEIGHTS} and the tokenizer's files"
 TEXT_LIMIT = 1 << 20  # bytes of config.toml and headway.json

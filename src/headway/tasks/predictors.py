@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from headway import config
 from headway.devices import choose_device
 from headway.errors import UsageError
 from headway.metrics import choose, measure
@@ -20,7 +19,7 @@ from headway.tasks.classification.task import Classification, open_classifier
 from headway.tasks.ensembles import Classifiers, Taggers
 from headway.tasks.language_model.predictor import LanguagePredictor
 from headway.tasks.language_model.task import LanguageModelling
-from headway.tasks.run import Run
+from headway.tasks.run import saved_run
 from headway.tasks.tagging.tagger import Tagger
 from headway.tasks.tagging.task import Tagging, open_tagger
 from headway.tasks.translation.task import Translation
@@ -86,7 +85,7 @@ def open_model(folder: Path, device: str = "auto", translators: Opener | None = 
 def open_place(folder: Path, device: str, translators: Opener | None) -> Predictor:
     files = read_model(folder)
     where = str(folder / CONFIG)
-    run = config.from_dict(Run, config.parse_toml(files.config_text, where), where)
+    run = saved_run(files.config_text, where)
     loaded = Loaded(folder, run.task, run.data, run.text, run.model, files.tensors, files.facts, choose_device(device))
     openers = OPENERS | ({Translation: translators} if translators else {})
     return openers[type(run.task)](loaded)

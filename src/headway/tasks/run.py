@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, Literal, get_args
 
-from headway.config import merge
+from headway.config import from_dict, merge, parse_toml
 from headway.data.corpus import Data
 from headway.data.files import Files
 from headway.model.design import EncoderDecoderDesign, Model
+from headway.storage.migration import RENAMED, VERSION, migrated
 from headway.tasks.base import Setup, pairs_of
 from headway.tasks.classification.task import Classification
 from headway.tasks.language_model.task import LanguageModelling
@@ -27,18 +28,22 @@ Task = Translation | Tagging | Classification | LanguageModelling
 class Run:
     """Task, data, text, model and training. The same file trains the same model again."""
 
-    seed: int = 1  # of everything that is random
-    licence: str = ""  # of the published model, for its card
+    renamed: ClassVar[Mapping[str, str]] = RENAMED
+
+    version: Literal[2] = VERSION  # version of these names; files that state an older one are translated when read
+    seed: int = 1  # random seed
+    licence: str = ""  # licence of the published model, for its card
     task: Task = Translation()  # what is learned
     data: Data | Files = Data()  # files to learn from
-    text: Text = Subword()  # how text becomes pieces
-    target_text: Text | None = None  # another kind of pieces for the target; unset: the same
-    model: Model = EncoderDecoderDesign()  # the architecture
-    training: Training = Training()  # how it is learned
+    text: Text = Subword()  # how text is split into tokens
+    target_text: Text | None = None  # tokenisation of the target; unset: the same as text
+    model: Model = EncoderDecoderDesign()  # architecture
+    training: Training = Training()  # how the model is trained
 
     @staticmethod
     def complete(table: Mapping[str, Any]) -> dict[str, Any]:
-        """What the task implies where nothing else is said: the kind of data, of text and of model."""
+        """The table in today's names, with what the task implies: the kinds of data, text and model."""
+        table = migrated(table, "configuration")
         task = table.get("task")
         kind = task.get("kind") if isinstance(task, Mapping) else None
         return merge(next((one.implies for one in get_args(Task) if one.kind == kind), {}), table)
@@ -52,3 +57,8 @@ class Run:
 
     def prepare(self, folder: Path) -> PreparedTask:
         return self.task.prepare(self.setup(folder))
+
+
+def saved_run(text: str, where: str) -> Run:
+    """The run of a model folder, from the text of its config.toml; folders of older versions too."""
+    return from_dict(Run, migrated(parse_toml(text, where), where, unversioned=1), where)

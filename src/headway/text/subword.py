@@ -40,14 +40,14 @@ class Subword:
     section: ClassVar[bool] = True
 
     kind: Literal["subword"] = "subword"  # subword, characters or words
-    algorithm: Literal["bpe", "unigram"] = "bpe"  # how pieces are found and a word is cut
-    size: int | None = None  # pieces in all; unset: chosen from the amount of text, 10,000 for 30,000 pairs
+    algorithm: Literal["bpe", "unigram"] = "bpe"  # how the vocabulary is learned and words are split
+    size: int | None = None  # vocabulary size; unset: chosen from the amount of text, 10,000 for 30,000 pairs
     joint: bool = True  # one vocabulary for source and target
-    coverage: float | None = None  # share of characters kept as pieces; unset: 1, or 0.9995 if there are thousands
-    byte_fallback: bool = True  # spell unknown characters as bytes, so that nothing is ever unknown
-    pieces: tuple[str, ...] = ()  # strings that are never cut, for example ["<br>"]
-    sampling: float = 0.0  # 0: off; bpe: chance to pass over a merge; unigram: smoothing alpha; 0.1 is usual for both
-    lowercase: bool = False  # lower all text; it cannot be undone
+    coverage: float | None = None  # share of characters in the vocabulary; unset: 1, or 0.9995 if there are thousands
+    byte_fallback: bool = True  # encode unknown characters as bytes
+    pieces: tuple[str, ...] = ()  # strings that are never split, for example ["<br>"]
+    sampling: float = 0.0  # 0: off; bpe: BPE-dropout probability; unigram: smoothing alpha; 0.1 is usual for both
+    lowercase: bool = False  # lower-case all text; this cannot be undone
 
     def __post_init__(self) -> None:
         if self.size is not None and not 8 <= self.size <= 1_000_000:

@@ -24,7 +24,7 @@ class Words:
     sampling: ClassVar[float] = 0.0
 
     kind: Literal["words"] = "words"  # subword, characters or words
-    size: int = 50_000  # how many words at most
+    size: int = 50_000  # maximum vocabulary size
     joint: bool = True  # one vocabulary for source and target
 
     def __post_init__(self) -> None:

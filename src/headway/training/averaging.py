@@ -111,7 +111,7 @@ class Tail:
     """Publish the mean over the last share of training."""
 
     kind: Literal["tail"] = "tail"
-    share: float = 0.3  # of all steps
+    share: float = 0.3  # share of all steps, at the end, that is averaged
     every: int = 10  # steps between two samples
 
     def build(self) -> Average:
@@ -123,7 +123,7 @@ class Exponential:
     """Publish a mean in which older weights fade."""
 
     kind: Literal["exponential"] = "exponential"
-    decay: float = 0.999  # share of the old mean kept at each step
+    decay: float = 0.999  # share of the old mean that is kept at each step
 
     def build(self) -> Average:
         return RunningAverage(0.0, 1, self.decay)
@@ -134,7 +134,7 @@ class Last:
     """Publish the mean of the last snapshots, as the paper does with its checkpoints."""
 
     kind: Literal["last"] = "last"
-    count: int = 5  # snapshots
+    count: int = 5  # number of snapshots
     every: int = 1000  # steps between them
 
     def build(self) -> Average:

@@ -1,4 +1,4 @@
-"""One training step, forward to update: eagerly, or as captured CUDA graphs."""
+"""One training step from the forward pass to the update: eagerly, or as captured CUDA graphs."""
 
 from __future__ import annotations
 
@@ -13,49 +13,51 @@ from torch import Tensor, nn
 from headway.errors import UsageError
 from headway.model.cuda_graph import Graph, record_onto
 from headway.training.optimiser import Update, set_rate
-from headway.training.recurrent_state import put_back, untouched
+from headway.training.recurrent_state import preserved, restore_state
 from headway.training.task import Batch
 
 DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def seed_of(seed: int, step: int, rank: int = 0) -> int:
-    """Random numbers of a step depend on nothing that came before: a resumed run draws the same ones."""
+    """The random seed of a step. It does not depend on earlier steps: a resumed run draws the same numbers."""
     mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) & (2**64 - 1)
     return (mixed ^ (mixed >> 31)) & (2**63 - 1)
 
 
 @dataclass(eq=False)
 class Engine:
-    """Batches in, one update, and a vector of numbers: total loss, cross-entropy, tokens, gradient length, finite."""
+    """Makes one update from batches; returns total loss, cross-entropy, tokens, gradient norm, and 1 if all finite."""
 
-    objective: nn.Module
+    loss: nn.Module  # a BatchLoss, as it is or wrapped by DDP, FSDP or torch.compile
     update: Update
     precision: str
     device: torch.device
-    carried: dict[str, Tensor] = field(default_factory=dict)  # what the objective hands from step to step
+    recurrent_state: dict[str, Tensor] = field(default_factory=dict)  # what one step hands to the next
     splits: int = field(default=0, init=False)  # how often a batch had to be cut in two
 
     def __post_init__(self) -> None:
         self.dtype = DTYPES[self.precision]
+        self.number = torch.zeros((), dtype=torch.long, device=self.device)  # of the step; objectives read it
 
-    def step(self, batches: Sequence[Batch], seed: int, rate: float, tokens: float) -> Tensor:
-        """`tokens` is what the loss is divided by: of this step, over all batches and ranks."""
+    def step(self, batches: Sequence[Batch], number: int, seed: int, rate: float, tokens: float) -> Tensor:
+        """Make update `number`. `tokens` divides the loss: those of this step, over all batches and ranks."""
+        self.number.fill_(number)
         set_rate(self.update.optimiser, rate)
         sums = self.gradients(batches, seed, tokens)
         norm, finite = self.apply()
         return torch.cat([sums, norm.reshape(1), finite.reshape(1).to(norm.dtype)])
 
     def gradients(self, batches: Sequence[Batch], seed: int, tokens: float) -> Tensor:
-        """Out of memory: forget this step's gradients, cut every batch in two and begin again."""
-        before = {name: tensor.clone() for name, tensor in self.carried.items()}
+        """Compute the gradients of a step. Where memory is too small, start again with every batch cut in two."""
+        before = {name: tensor.clone() for name, tensor in self.recurrent_state.items()}
         while True:
             try:
                 return self.all_gradients(batches, seed, tokens)
             except torch.OutOfMemoryError:
                 batches = halves(batches)
             self.forget()
-            put_back(self.carried, before)
+            restore_state(self.recurrent_state, before)
             torch.cuda.empty_cache()
             self.splits += 1
 
@@ -69,7 +71,7 @@ class Engine:
 
     def one(self, tensors: tuple[Tensor, ...], tokens: float | Tensor) -> Tensor:
         with torch.autocast(self.device.type, self.dtype or torch.bfloat16, enabled=self.dtype is not None):
-            total, nll, count = self.objective(*tensors)
+            total, nll, count = self.loss(self.number, *tensors)
         (total * (self.update.scale / tokens)).backward()
         return torch.stack([total.detach(), nll, count.to(total.dtype)])
 
@@ -84,10 +86,10 @@ class Engine:
 
     def unless_last(self, more: bool) -> AbstractContextManager[object]:
         """Ranks exchange gradients only after the last batch of a step."""
-        exchange = getattr(self.objective, "set_requires_gradient_sync", None)  # FSDP2's way to say it
+        exchange = getattr(self.loss, "set_requires_gradient_sync", None)  # FSDP2's way to say it
         if exchange is not None:
             exchange(not more)
-        no_sync = getattr(self.objective, "no_sync", None)
+        no_sync = getattr(self.loss, "no_sync", None)
         return no_sync() if more and no_sync is not None else nullcontext()
 
 
@@ -146,7 +148,7 @@ class CapturedEngine(Engine):
         inputs = tuple(tensor.clone() for tensor in tensors)
         saved = [weight.grad.clone() for weight in self.update.weights if weight.grad is not None]
         state = torch.cuda.get_rng_state(self.device)
-        with untouched(self.carried | dict(self.objective.named_buffers())):  # the trial run would change them
+        with preserved(self.recurrent_state | dict(self.loss.named_buffers())):  # the trial run would change them
             recording = self.capture(lambda: (super(CapturedEngine, self).one(inputs, self.divisor),))
         recording.inputs = inputs
         torch.cuda.set_rng_state(state, self.device)

@@ -19,12 +19,13 @@ from headway.training.engine import Engine
 from headway.training.optimiser import moments, restore_moments
 from headway.training.pacing import FIRST_MODEL_SECONDS, Pacer
 from headway.training.ranks import Ranks
-from headway.training.recurrent_state import put_back
+from headway.training.recurrent_state import restore_state
 from headway.training.saver import Saver
 from headway.training.settings import Training
 from headway.training.task import Stream, Task
 
 CHECKPOINT_SECONDS = 300
+RECURRENT = "carried"  # name of the recurrent state in a checkpoint
 
 
 @dataclass
@@ -119,8 +120,9 @@ class Job:
             "update": self.engine.update.state(),
             "average": self.average.state(),
         }
-        if self.engine.carried:
-            groups["carried"] = {name: self.ranks.stack(tensor) for name, tensor in self.engine.carried.items()}
+        if self.engine.recurrent_state:
+            state = self.engine.recurrent_state
+            groups[RECURRENT] = {name: self.ranks.stack(tensor) for name, tensor in state.items()}
         return {name: gathered(group) for name, group in groups.items()}
 
     def facts(self) -> dict[str, Any]:
@@ -147,18 +149,18 @@ class Job:
         restore_moments(self.model, self.engine.update.optimiser, checkpoint.tensors("optimiser"))
         self.engine.update.restore(checkpoint.tensors("update"))
         self.average.restore(checkpoint.tensors("average"), self.weights())
-        self.take_up(checkpoint)
+        self.restore_recurrent_state(checkpoint)
         self.progress = Progress.from_json(checkpoint.facts)
         self.pacer.spent = max(self.pacer.spent, self.progress.spent)
         self.total = self.pacer.rewind(self.progress.step) or self.total
         self.saver.mark(self.progress.step)
 
-    def take_up(self, checkpoint: Checkpoint) -> None:
-        """What this rank carried. Other ranks than before, or none at all: then nothing is remembered."""
-        carried, ranks = self.engine.carried, self.ranks
-        of_all = checkpoint.tensors("carried") if carried else {}
-        same = all(of_all[name].shape == (ranks.world, *tensor.shape) for name, tensor in carried.items())
-        put_back(carried, {n: of_all[n][ranks.rank] if same else torch.zeros_like(x) for n, x in carried.items()})
+    def restore_recurrent_state(self, checkpoint: Checkpoint) -> None:
+        """Take this rank's part of the state; with another number of ranks than before it begins at zero."""
+        state, ranks = self.engine.recurrent_state, self.ranks
+        of_all = checkpoint.tensors(RECURRENT) if state else {}
+        same = all(of_all[name].shape == (ranks.world, *tensor.shape) for name, tensor in state.items())
+        restore_state(state, {n: of_all[n][ranks.rank] if same else torch.zeros_like(x) for n, x in state.items()})
 
     def changes(self, checkpoint: Checkpoint) -> str | None:
         """What is different from when the checkpoint was made, and what that means."""

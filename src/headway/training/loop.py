@@ -96,7 +96,7 @@ def step(job: Job, meter: Meter, batches: list[Batch], tokens: float) -> None:
     progress.step += 1
     on_device = [batch.to(device, non_blocking=True) for batch in batches]
     seed = seed_of(job.seed, progress.step, job.ranks.rank)
-    numbers = job.engine.step(on_device, seed, job.rate(progress.step), tokens / job.ranks.world)
+    numbers = job.engine.step(on_device, progress.step, seed, job.rate(progress.step), tokens / job.ranks.world)
     job.average.update(progress.step, job.total, job.weights)
     progress.cursor = batches[-1].cursor
     meter.add(numbers, batches)
@@ -132,7 +132,7 @@ def out_of_memory(job: Job) -> Iterator[Event]:
 def validate(job: Job) -> Event:
     """Measure the weights that would be published now."""
     progress, result = job.progress, measure(job)
-    score = watched(result.scores, job.settings.watch, progress.step) if job.ranks.first else 0.0
+    score = watched(result.scores, job.settings.best_metric, progress.step) if job.ranks.first else 0.0
     score = job.ranks.sum(score)[0]
     better = progress.best is None or score > progress.best
     progress.best, progress.stale = (score, 0) if better else (progress.best, progress.stale + 1)
@@ -155,11 +155,11 @@ def preview(job: Job) -> Previewed:
     return Previewed(job.progress.step, found.scores, found.sample, True, found.facts, found.attention)
 
 
-def watched(scores: dict[str, float], watch: str, step: int) -> float:
+def watched(scores: dict[str, float], metric: str, step: int) -> float:
     """Higher is better. Without validation pairs the latest is the best."""
     if not scores:
         return float(step)
-    score = scores[watch] if watch in scores and watch != "loss" else -scores["loss"]
+    score = scores[metric] if metric in scores and metric != "loss" else -scores["loss"]
     return score if math.isfinite(score) else -sys.float_info.max
 
 

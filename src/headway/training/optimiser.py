@@ -17,8 +17,11 @@ class Adam:
     """Adam with the paper's constants (section 5.3)."""
 
     kind: Literal["adam"] = "adam"
-    betas: tuple[float, float] = (0.9, 0.98)  # how long gradients and their squares are remembered
-    epsilon: float = 1e-9  # added to the root
+    betas: tuple[float, float] = (
+        0.9,
+        0.98,
+    )  # decay rates of the means of gradients and of their squares, from 0 to below 1
+    epsilon: float = 1e-9  # added to the denominator
 
     def __post_init__(self) -> None:
         check(self.betas)
@@ -32,12 +35,15 @@ class AdamW:
     """Adam with decoupled weight decay on matrices (Loshchilov and Hutter 2019)."""
 
     kind: Literal["adamw"] = "adamw"
-    betas: tuple[float, float] = (0.9, 0.98)  # how long gradients and their squares are remembered
-    epsilon: float = 1e-9  # added to the root
-    decay: float = 0.01  # pull towards zero, for matrices only
+    betas: tuple[float, float] = (
+        0.9,
+        0.98,
+    )  # decay rates of the means of gradients and of their squares, from 0 to below 1
+    epsilon: float = 1e-9  # added to the denominator
+    weight_decay: float = 0.01  # decoupled weight decay, for matrices only
 
     def __post_init__(self) -> None:
-        check(self.betas, self.decay)
+        check(self.betas, self.weight_decay)
 
     def build(self, model: nn.Module, rate: float) -> torch.optim.Optimizer:
         return self.over(parameters(model), rate)
@@ -45,40 +51,40 @@ class AdamW:
     def over(self, weights: list[nn.Parameter], rate: float) -> torch.optim.Optimizer:
         tables = [p for p in weights if p.dim() > 1]
         vectors = [p for p in weights if p.dim() <= 1]
-        groups = [{"params": tables, "weight_decay": self.decay}, {"params": vectors, "weight_decay": 0.0}]
+        groups = [{"params": tables, "weight_decay": self.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
         return _build(torch.optim.AdamW, [g for g in groups if g["params"]], rate, self.betas, self.epsilon)
 
 
 @dataclass(frozen=True)
 class Muon:
-    """Matrices inside layers are turned in all directions alike, the rest is AdamW's (Jordan 2024, Liu et al. 2025)."""
+    """Muon: orthogonalised updates for matrices inside layers, AdamW for the rest (Jordan 2024, Liu et al. 2025)."""
 
     kind: Literal["muon"] = "muon"
-    momentum: float = 0.95  # how long a matrix's gradients are remembered
-    betas: tuple[float, float] = (0.9, 0.98)  # of AdamW, for the rest
-    epsilon: float = 1e-9  # of AdamW
-    decay: float = 0.1  # pull towards zero, for matrices and vocabularies
+    momentum: float = 0.95  # momentum of the gradients of matrices inside layers, from 0 to below 1
+    betas: tuple[float, float] = (0.9, 0.98)  # decay rates of AdamW, for all other weights
+    epsilon: float = 1e-9  # of AdamW, added to the denominator
+    weight_decay: float = 0.1  # decoupled weight decay, for matrices and embeddings
 
     def __post_init__(self) -> None:
-        check((self.momentum, *self.betas), self.decay)
+        check((self.momentum, *self.betas), self.weight_decay)
 
     def build(self, model: nn.Module, rate: float) -> torch.optim.Optimizer:
         inside = {weight: rows for weight, rows in matrices(model) if weight.requires_grad}
         others = [weight for weight in parameters(model) if weight not in inside]
-        rest = AdamW(betas=self.betas, epsilon=self.epsilon, decay=self.decay).over(others, rate)
-        return Orthogonal(inside, rest, rest.param_groups[0]["lr"], self.momentum, self.decay)
+        rest = AdamW(betas=self.betas, epsilon=self.epsilon, weight_decay=self.weight_decay).over(others, rate)
+        return Orthogonal(inside, rest, rest.param_groups[0]["lr"], self.momentum, self.weight_decay)
 
 
 Optimiser = Adam | AdamW | Muon
 
 
-def check(memories: tuple[float, ...], decay: float = 0.0) -> None:
-    """What is remembered is a share; what pulls towards zero does not push away from it."""
-    for share in memories:
+def check(rates: tuple[float, ...], weight_decay: float = 0.0) -> None:
+    """betas and momentum must be in [0, 1), weight_decay at least 0."""
+    for share in rates:
         if not 0 <= share < 1:
-            raise ValueError(f"betas and momentum are shares, at least 0 and less than 1; {share} is none")
-    if decay < 0:
-        raise ValueError(f"decay is {decay}; it must be at least 0")
+            raise ValueError(f"betas and momentum must be at least 0 and less than 1, not {share}")
+    if weight_decay < 0:
+        raise ValueError(f"weight_decay is {weight_decay}; it must be at least 0")
 
 
 def parameters(model: nn.Module) -> list[nn.Parameter]:

@@ -26,7 +26,7 @@ class Tier:
     rate: float
     warmup: int
     tokens: int  # of a batch
-    agreement: float = 0.0  # of two passes (R-Drop)
+    r_drop: float = 0.0
     muon: float | None = None  # the rate with Muon; unset: Adam
 
 
@@ -40,8 +40,8 @@ CPU_TIERS = (
 )
 GPU_TIERS = (
     Tier(8_000, 128, 4, 512, (3, 3), 0.3, 2e-3, 300, 4096, muon=4e-3),
-    Tier(60_000, 256, 4, 512, (4, 4), 0.3, 2e-3, 800, 8192, agreement=5.0, muon=4e-3),
-    Tier(300_000, 512, 8, 1024, (6, 6), 0.3, 1.5e-3, 1500, 20_480, agreement=5.0),
+    Tier(60_000, 256, 4, 512, (4, 4), 0.3, 2e-3, 800, 8192, r_drop=5.0, muon=4e-3),
+    Tier(300_000, 512, 8, 1024, (6, 6), 0.3, 1.5e-3, 1500, 20_480, r_drop=5.0),
     Tier(1_000_000, 512, 8, 1024, (6, 6), 0.2, 1.5e-3, 1500, 20_480),
     Tier(10_000_000, 512, 8, 2048, (6, 6), 0.1, 1e-3, 4000, 40_960),
     Tier(10**12, 1024, 16, 4096, (6, 6), 0.1, 7e-4, 4000, 40_960),
@@ -61,18 +61,19 @@ def propose(given: dict[str, Any], pairs: int, device: torch.device) -> dict[str
         **optimiser_for(tier.rate, muon, asked),
         "schedule": schedule_for(tier.warmup, device, asked),
         "batch": {"tokens": tier.tokens, "shapes": shapes_for(device)},
+        "r_drop": tier.r_drop,
     }
     if not {"steps", "epochs", "minutes"} & asked.keys():
         training["epochs"] = EPOCHS
     model = model_for(tier)
     if given.get("text", {}).get("joint") is False or "target_text" in given:
-        model["tie"] = "output"  # two vocabularies cannot share one matrix
-    return merge({"task": {"agreement": tier.agreement}, "training": training, "model": model}, given)
+        model["tie_embeddings"] = "output"  # two vocabularies cannot share one matrix
+    return merge({"training": training, "model": model}, given)
 
 
 def optimiser_for(rate: float, muon: float | None, asked: Mapping[str, Any]) -> dict[str, Any]:
     """A rate that goes with the optimiser: the one that was asked for, or Muon. Who gives but a number means Adam's."""
-    usual = "adam" if asked.get("shard") or {"learning_rate", "optimiser"} & asked.keys() else "muon"
+    usual = "adam" if asked.get("fsdp") or {"learning_rate", "optimiser"} & asked.keys() else "muon"
     kind = asked.get("optimiser", {}).get("kind", usual)
     if kind != "muon" or muon is None:
         return {"learning_rate": rate}
@@ -81,8 +82,9 @@ def optimiser_for(rate: float, muon: float | None, asked: Mapping[str, Any]) -> 
 
 def schedule_for(warmup: int, device: torch.device, asked: Mapping[str, Any]) -> dict[str, Any]:
     """A rise that leaves most of a short run for what comes after it, unless its length was given."""
-    most = {} if "warmup" in asked.get("schedule", {}) else {"most": RISING if device.type == "cpu" else RISING_ON_GPU}
-    return {"kind": "inverse_root", "warmup": warmup, **most}
+    share = RISING if device.type == "cpu" else RISING_ON_GPU
+    limit = {} if "warmup" in asked.get("schedule", {}) else {"max_warmup_share": share}
+    return {"kind": "inverse_root", "warmup": warmup, **limit}
 
 
 def shapes_for(device: torch.device) -> str:

@@ -48,9 +48,9 @@ class Ranks:
         """Every process's own tensor of this shape, one above the other."""
         return tensor[None]
 
-    def wrap(self, objective: nn.Module, device: torch.device, shard: bool) -> nn.Module:
+    def wrap(self, loss: nn.Module, device: torch.device, shard: bool) -> nn.Module:
         """Let backward exchange gradients; `shard`: each process also keeps only its part of the weights."""
-        return objective
+        return loss
 
     def in_turn(self, work: Callable[[], T]) -> T:
         """The first process works alone, then the others find what it made."""
@@ -78,12 +78,12 @@ class Together(Ranks):
         dist.all_gather(every, tensor.contiguous())
         return torch.stack(every)
 
-    def wrap(self, objective: nn.Module, device: torch.device, shard: bool) -> nn.Module:
+    def wrap(self, loss: nn.Module, device: torch.device, shard: bool) -> nn.Module:
         # Every rank begins with the same seed and so the same weights; DDP sends rank 0's all the same.
         if shard:
-            return sharded(objective, device)
+            return sharded(loss, device)
         ids = [device.index] if device.type == "cuda" else None
-        return DistributedDataParallel(objective, device_ids=ids, gradient_as_bucket_view=True)
+        return DistributedDataParallel(loss, device_ids=ids, gradient_as_bucket_view=True)
 
     def in_turn(self, work: Callable[[], T]) -> T:
         made = [work()] if self.first else []
@@ -94,16 +94,16 @@ class Together(Ranks):
         self.sum(0.0)
 
 
-def sharded(objective: nn.Module, device: torch.device) -> nn.Module:
+def sharded(loss: nn.Module, device: torch.device) -> nn.Module:
     """FSDP2: layers are gathered one by one when they are used; what lies outside of layers, together."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
-    for stack in [module for module in objective.modules() if isinstance(module, Stack)]:
+    for stack in [module for module in loss.modules() if isinstance(module, Stack)]:
         for layer in stack.layers:
             fully_shard(layer, mesh=mesh)
-    return cast("nn.Module", fully_shard(objective, mesh=mesh))
+    return cast("nn.Module", fully_shard(loss, mesh=mesh))
 
 
 def meeting_place(rank: int, world: int) -> dist.Store:

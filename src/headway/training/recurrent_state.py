@@ -1,4 +1,4 @@
-"""What one step hands to the next besides weights: the memory of Transformer-XL."""
+"""Recurrent state of training: what one step hands to the next besides weights, such as Transformer-XL's memory."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ from torch import Tensor, nn
 
 
 @runtime_checkable
-class Carrying(Protocol):
-    """An objective that reads in one step what it wrote in the step before.
+class Recurrent(Protocol):
+    """A module that reads in one step what it wrote in the step before.
 
-    Its tensors are written in place and never exchanged: captured graphs know them by their addresses.
+    Its tensors are written in place and never replaced: captured graphs know them by their addresses.
     """
 
     @property
-    def carried(self) -> dict[str, Tensor]: ...
+    def recurrent_state(self) -> dict[str, Tensor]: ...
 
 
-def carried_by(objective: nn.Module) -> dict[str, Tensor]:
-    """What an objective carries from step to step; most carry nothing."""
-    return objective.carried if isinstance(objective, Carrying) else {}
+def recurrent_state_of(loss: nn.Module) -> dict[str, Tensor]:
+    """The recurrent state of a module and its parts by name; usually empty."""
+    parts = [module for module in loss.modules() if isinstance(module, Recurrent)]
+    return {name: tensor for part in parts for name, tensor in part.recurrent_state.items()}
 
 
 @contextmanager
-def untouched(carried: dict[str, Tensor]) -> Iterator[None]:
-    """What is tried out inside leaves no trace in what is carried."""
-    before = {name: tensor.clone() for name, tensor in carried.items()}
+def preserved(state: dict[str, Tensor]) -> Iterator[None]:
+    """Restore the state at the end of the block."""
+    before = {name: tensor.clone() for name, tensor in state.items()}
     try:
         yield
     finally:
-        put_back(carried, before)
+        restore_state(state, before)
 
 
 @torch.no_grad()
-def put_back(carried: dict[str, Tensor], values: dict[str, Tensor]) -> None:
-    for name, tensor in carried.items():
+def restore_state(state: dict[str, Tensor], values: dict[str, Tensor]) -> None:
+    """Copy the values into the tensors of the state."""
+    for name, tensor in state.items():
         tensor.copy_(values[name])

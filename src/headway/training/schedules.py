@@ -1,4 +1,4 @@
-"""Learning-rate schedules: functions from step to a factor of the peak rate."""
+"""Learning-rate schedules: functions from the step to a factor of the peak learning rate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 
 def climb(step: int, warmup: int) -> float:
-    """From nothing to one, in a straight line. Steps count from 1."""
+    """The factor of a linear warm-up, from 0 to 1. Steps count from 1."""
     return min(1.0, step / max(1, warmup))
 
 
@@ -17,7 +17,7 @@ class Noam:
     """The paper's: width^-0.5 * min(step^-0.5, step * warmup^-1.5) (equation 3); `learning_rate` multiplies it."""
 
     kind: Literal["noam"] = "noam"
-    warmup: int = 4000  # steps of rising rate
+    warmup: int = 4000  # number of warm-up steps
 
     def factor(self, step: int, total: int, width: int) -> float:
         return width**-0.5 * min(step**-0.5, step * max(1, self.warmup) ** -1.5)
@@ -25,15 +25,15 @@ class Noam:
 
 @dataclass(frozen=True)
 class InverseRoot:
-    """A straight rise, then the inverse square root of the step."""
+    """Linear warm-up, then the inverse square root of the step."""
 
     kind: Literal["inverse_root"] = "inverse_root"
-    warmup: int = 1000  # steps of rising rate
-    most: float | None = None  # share of all steps that the rise may take; unset: any
+    warmup: int = 1000  # number of warm-up steps
+    max_warmup_share: float | None = None  # maximum share of all steps that the warm-up may take; unset: no limit
 
     def __post_init__(self) -> None:
-        if self.most is not None and not 0 < self.most <= 1:
-            raise ValueError(f"most is {self.most}; it must be more than 0 and at most 1")
+        if self.max_warmup_share is not None and not 0 < self.max_warmup_share <= 1:
+            raise ValueError(f"max_warmup_share is {self.max_warmup_share}; it must be more than 0 and at most 1")
 
     def factor(self, step: int, total: int, width: int) -> float:
         return climb(step, self.warmup) * math.sqrt(max(1, self.warmup) / max(step, self.warmup, 1))
@@ -41,11 +41,11 @@ class InverseRoot:
 
 @dataclass(frozen=True)
 class Cosine:
-    """A straight rise, then half a cosine down to `floor` at the last step."""
+    """Linear warm-up, then half a cosine down to `floor` at the last step."""
 
     kind: Literal["cosine"] = "cosine"
-    warmup: int = 1000  # steps of rising rate
-    floor: float = 0.02  # share of the peak that is left at the end
+    warmup: int = 1000  # number of warm-up steps
+    floor: float = 0.02  # final learning rate, as a share of the peak
 
     def factor(self, step: int, total: int, width: int) -> float:
         if step <= self.warmup:
@@ -56,10 +56,10 @@ class Cosine:
 
 @dataclass(frozen=True)
 class Constant:
-    """A straight rise, then always the same."""
+    """Linear warm-up, then constant."""
 
     kind: Literal["constant"] = "constant"
-    warmup: int = 0  # steps of rising rate
+    warmup: int = 0  # number of warm-up steps
 
     def factor(self, step: int, total: int, width: int) -> float:
         return climb(step, self.warmup)
@@ -68,8 +68,8 @@ class Constant:
 Schedule = Noam | InverseRoot | Cosine | Constant
 
 
-def with_rise(schedule: Schedule, total: int) -> Schedule:
-    """With the rise that a run of so many steps has; should more steps be asked for later, it stays."""
-    if not isinstance(schedule, InverseRoot) or schedule.most is None:
+def with_warmup(schedule: Schedule, total: int) -> Schedule:
+    """The schedule with its warm-up fixed for a run of `total` steps. It stays so if the run is made longer later."""
+    if not isinstance(schedule, InverseRoot) or schedule.max_warmup_share is None:
         return schedule
-    return InverseRoot(warmup=max(1, min(schedule.warmup, int(schedule.most * total))))
+    return InverseRoot(warmup=max(1, min(schedule.warmup, int(schedule.max_warmup_share * total))))

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from headway.data.order import Cursor
 from headway.storage.card import CardFacts
+from headway.training.forward_pass import ForwardPass
 
 
 @runtime_checkable
@@ -34,7 +35,7 @@ class Batch(Protocol):
         ...
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """What the objective takes."""
+        """The fields of the named tuple that the task's forward pass takes."""
         ...
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch: ...
@@ -80,15 +81,15 @@ class Task(Protocol):
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """Names of the scores of a validation, besides the loss; more is better. `training.watch` may name one."""
+        """Names of the scores of a validation besides the loss, for `training.best_metric`. Higher is better."""
         ...
 
     def build(self) -> nn.Module:
         """A fresh model of the run's design."""
         ...
 
-    def objective(self, model: nn.Module) -> nn.Module:
-        """A module from a batch's tensors to the sums (total, nll, count)."""
+    def forward_pass(self, model: nn.Module) -> ForwardPass:
+        """How a batch goes through the model, and what it predicts; the objective makes a loss of it."""
         ...
 
     def stream(self, rank: int, world: int) -> Stream: ...

@@ -32,7 +32,7 @@ def time_step(job: Job, limit: float = 60.0, clock: Callable[[], float] = time.m
         batches = [next(stream) for _ in range(job.settings.accumulate)]
         begun = clock()
         tokens = float(batches[0].tokens)
-        numbers = job.engine.step([b.to(device) for b in batches], seed_of(job.seed, step), 0.0, tokens)
+        numbers = job.engine.step([b.to(device) for b in batches], step, seed_of(job.seed, step), 0.0, tokens)
         numbers.tolist()  # waits for the device
         took.append(clock() - begun)
         if len(took) > 1 and job.ranks.sum(sum(took))[0] > limit * job.ranks.world:

@@ -86,7 +86,7 @@ class Fused:
     """Scaled dot-product attention by the fastest kernel the machine has."""
 
     kind: Literal["fused"] = "fused"
-    scaled: bool = True  # divide scores by the root of the head width, as the paper does
+    scaled: bool = True  # divide scores by the square root of the head width, as the paper does
 
     def build(self, size: Size, dropout: float) -> Kernel:
         return FusedKernel(size.head_width**-0.5 if self.scaled else 1.0, self.scaled, dropout)

@@ -83,7 +83,7 @@ class Linear:
     """Attention in linear time; cannot use positions that act on scores."""
 
     kind: Literal["linear"] = "linear"
-    chunk: int = 64  # tokens treated together in the causal form
+    chunk: int = 64  # tokens processed together in the causal form
 
     def __post_init__(self) -> None:
         check_range("chunk", self.chunk, 1, 1_000_000)

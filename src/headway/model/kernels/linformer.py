@@ -45,8 +45,8 @@ class Linformer:
     """Low-rank attention for encoders; the model's `longest` is a hard limit."""
 
     kind: Literal["linformer"] = "linformer"
-    rank: int = 64  # keys are projected to this many
-    shared: bool = True  # one projection for keys and values
+    rank: int = 64  # number of positions that keys and values are projected to
+    shared: bool = True  # use one projection for keys and values
 
     def __post_init__(self) -> None:
         check_range("rank", self.rank, 1, 1_000_000)

@@ -53,8 +53,8 @@ class Bucketed:
     """Learned biases by distance, T5's."""
 
     kind: Literal["bucketed"] = "bucketed"
-    buckets: int = 32  # half of them look ahead, half back
-    furthest: int = 128  # all longer distances share the last bucket
+    buckets: int = 32  # number of buckets; half of them for positions ahead, half for positions behind
+    furthest: int = 128  # distance from which on all share the last bucket
 
     def __post_init__(self) -> None:
         check_range("buckets", self.buckets, 4, 1_000_000)

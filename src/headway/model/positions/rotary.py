@@ -29,7 +29,7 @@ class Rotary:
     """Rotary positions, LLaMA's."""
 
     kind: Literal["rotary"] = "rotary"
-    base: float = 10_000.0  # slower turns, longer reach
+    base: float = 10_000.0  # base of the angles' wavelengths; a higher base has longer ones
 
     def __post_init__(self) -> None:
         check_range("base", self.base, 1, 1e12)

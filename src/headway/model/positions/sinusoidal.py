@@ -31,7 +31,7 @@ class Sinusoidal:
     """Sines and cosines of the position, added once at the bottom."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
-    base: float = 10_000.0  # the slowest wave is 2 pi times as long
+    base: float = 10_000.0  # base of the wavelengths; the longest is 2 pi times the base
 
     def __post_init__(self) -> None:
         check_range("base", self.base, 1, 1e12)

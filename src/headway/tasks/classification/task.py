@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headway.data.bucketing import Lengths, Shape
@@ -25,8 +25,8 @@ from headway.model.classifiers import TextClassifier
 from headway.model.design import Model, TextEncoderDesign
 from headway.model.heads.pooling import Mean, Pooling
 from headway.model.initialisation import initialise_linear
-from headway.model.losses import apart
-from headway.model.size import check_range, check_share
+from headway.model.losses import symmetric_kl
+from headway.model.size import check_share
 from headway.storage.card import CardFacts
 from headway.storage.checked_weights import filled
 from headway.tasks.base import Loaded, Setup, files_of
@@ -37,6 +37,7 @@ from headway.tasks.material import kept, place_of
 from headway.tasks.tagging.words import STEM, hide
 from headway.text.tokenizer import Tokenizers, load
 from headway.text.vocabulary import BOS, EOS
+from headway.training.forward_pass import ForwardPass, Predictions, Sums
 from headway.training.plan import propose_encoder
 from headway.training.task import Stream, Validation
 
@@ -54,34 +55,32 @@ class Classification:
     }
 
     kind: Literal["classification"] = "classification"
-    many: bool = False  # a text may have several labels, or none
-    pooling: Pooling = Mean()  # mean, class_token or attention: how vectors become one
-    layout: Literal["auto", "tsv", "jsonl", "first"] = "auto"  # of the files; first: a line begins with its label
-    text_field: str | int = ""  # .tsv: column number, unset: 1; .jsonl: field name, unset: text
-    label_field: str | int = ""  # .tsv: column number, unset: 2; .jsonl: field name, unset: label
-    label_separator: str = ","  # between the labels of one text, with many
-    label_until: str = ""  # a label ends here: with ":" NUM:count is read as NUM
-    word_dropout: float = 0.05  # share of pieces hidden while training
-    agreement: float = 0.0  # R-Drop: how much two passes with other dropout must agree; 0: one pass
+    multi_label: bool = False  # whether a text may have several labels, or none
+    pooling: Pooling = Mean()  # how token vectors become one vector: mean, class_token or attention
+    layout: Literal["auto", "tsv", "jsonl", "first"] = "auto"  # file format; first: a line begins with its label
+    text_field: str | int = ""  # column number (.tsv, unset: 1) or field name (.jsonl, unset: text) of the text
+    label_field: str | int = ""  # column number (.tsv, unset: 2) or field name (.jsonl, unset: label) of the label
+    label_separator: str = ","  # separator of the labels of one text, with multi_label
+    label_until: str = ""  # a label ends at this string: with ":" NUM:count is read as NUM
+    word_dropout: float = 0.05  # share of training tokens that are replaced by the unknown token
 
     def __post_init__(self) -> None:
         check_share("word_dropout", self.word_dropout)
-        check_range("agreement", self.agreement, 0, 1_000)
-        if self.many and not self.label_separator:
+        if self.multi_label and not self.label_separator:
             raise ValueError("label_separator is empty: with many labels something must stand between them")
 
     def read(self, data: Data | Files, seed: int) -> Documents:
         files = files_of(data)
         files.check()
         fields, cuts = (self.text_field, self.label_field), (self.label_separator, self.label_until)
-        form = form_of(files.training()[0], self.layout, fields, self.many, cuts)
+        form = form_of(files.training()[0], self.layout, fields, self.multi_label, cuts)
         train = [one for path in files.training() for one in read(path, form, files.invalid)]
         dev = [one for path in files.validation() for one in read(path, form, files.invalid)]
         return Documents.part(train, dev, Classes((), form), files, seed)
 
     def propose(self, given: dict[str, Any], data: Data | Files, device: torch.device) -> dict[str, Any]:
-        watch = "f1" if self.many else "accuracy"
-        return propose_encoder(given, len(self.read(data, 0).train), device, {"training": {"watch": watch}})
+        metric = "f1" if self.multi_label else "accuracy"
+        return propose_encoder(given, len(self.read(data, 0).train), device, {"training": {"best_metric": metric}})
 
     def look(self, data: Data | Files, force: bool, seed: int) -> list[str]:  # noqa: ARG002
         return [f"doctor: {note}" for note in self.read(data, seed).notes()]
@@ -101,24 +100,46 @@ class Classification:
         return model
 
 
-class ClassificationObjective(nn.Module):
-    """(pieces, labels) to sums; dummy rows have no label and no weight. For agreement the batch is read twice."""
+class ClassificationBatch(NamedTuple):
+    """Texts as tokens, and 1 for each label that a text has."""
 
-    def __init__(self, model: TextClassifier, decision: Decision, smoothing: float, settings: Classification) -> None:
-        super().__init__()
-        self.model, self.decision, self.smoothing = model, decision, smoothing
-        self.word_dropout, self.agreement = settings.word_dropout, settings.agreement
+    pieces: Int[Tensor, "b t"]
+    labels: Float[Tensor, "b v"]
 
-    def forward(
-        self, pieces: Int[Tensor, "b t"], labels: Float[Tensor, "b v"]
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""], Int[Tensor, ""]]:
-        real, agreement = pieces[:, 0] == BOS, self.agreement
-        passes = [self.model(hide(pieces, self.word_dropout)) for _ in range(2 if agreement else 1)]
-        costs = torch.stack([self.decision.loss(scores, labels, self.smoothing) for scores in passes]).mean(dim=0)
-        if agreement:
-            costs = costs + agreement / 2 * apart(*passes, chances=self.decision.chances)
-        nll = self.decision.loss(passes[0].detach(), labels, 0.0)
-        return (costs * real).sum(), (nll * real).sum(), real.sum()
+
+@dataclass(frozen=True)
+class ClassPredictions:
+    """Label scores of every text, of one forward pass or two."""
+
+    decision: Decision
+    passes: Sequence[Float[Tensor, "b v"]]
+    labels: Float[Tensor, "b v"]
+    real: Bool[Tensor, "b"]  # False for the rows that only fill the batch up
+    r_drop: float
+
+    def loss(self, label_smoothing: float) -> Sums:
+        loss, labels = self.decision.loss, self.labels
+        costs = torch.stack([loss(scores, labels, label_smoothing) for scores in self.passes]).mean(dim=0)
+        if self.r_drop:
+            costs = costs + self.r_drop / 2 * symmetric_kl(*self.passes, chances=self.decision.chances)
+        nll = loss(self.passes[0].detach(), labels, 0.0)
+        return (costs * self.real).sum(), (nll * self.real).sum(), self.real.sum()
+
+
+class ClassificationForward(ForwardPass):
+    """A classifier and labelled texts."""
+
+    batch: ClassVar[type] = ClassificationBatch
+    model: TextClassifier
+
+    def __init__(self, model: TextClassifier, decision: Decision, word_dropout: float, r_drop: float = 0.0) -> None:
+        super().__init__(model, r_drop)
+        self.decision, self.word_dropout = decision, word_dropout
+
+    def forward(self, batch: ClassificationBatch) -> Predictions:
+        pieces, labels = batch
+        passes = [self.model(hide(pieces, self.word_dropout)) for _ in range(self.passes)]
+        return ClassPredictions(self.decision, passes, labels, pieces[:, 0] == BOS, self.r_drop)
 
 
 class ClassificationTask:
@@ -142,7 +163,9 @@ class ClassificationTask:
 
     @property
     def fingerprint(self) -> str:
-        how = json.dumps(asdict(self.settings), sort_keys=True)
+        settings = {**asdict(self.settings), "agreement": self.setup.training.r_drop}
+        settings["many"] = settings.pop("multi_label")  # the names of version 1, so that its runs can go on
+        how = json.dumps(settings, sort_keys=True)
         return f"{self.content}-{self.tokenizer.fingerprint}-{self.setup.seed}-{how}"
 
     @property
@@ -152,9 +175,10 @@ class ClassificationTask:
     def build(self) -> TextClassifier:
         return self.settings.build(self.setup.design, len(self.tokenizer), len(self.classes.labels))
 
-    def objective(self, model: nn.Module) -> nn.Module:
+    def forward_pass(self, model: nn.Module) -> ForwardPass:
         assert isinstance(model, TextClassifier)
-        return ClassificationObjective(model, self.classes.decision, self.setup.training.smoothing, self.settings)
+        decision, word_dropout = self.classes.decision, self.settings.word_dropout
+        return ClassificationForward(model, decision, word_dropout, self.setup.training.r_drop)
 
     def stream(self, rank: int, world: int) -> Stream:
         lengths = self.pieces.lengths
@@ -178,7 +202,7 @@ class ClassificationTask:
         classifier = Classifier(model, self.tokenizer, self.classes, self.longest, device)
         scores, meant = classifier.scores([one.text for one in dev]), self.classes.rows(dev)
         facts: dict[str, Any] = {}
-        if self.settings.many:
+        if self.settings.multi_label:
             classifier.threshold = best_threshold(self.classes.decision.chances(scores).numpy(), meant)
             facts[THRESHOLD] = classifier.threshold
         loss = self.classes.decision.loss(scores, torch.from_numpy(meant).float(), 0.0).mean()

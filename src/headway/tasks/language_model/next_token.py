@@ -1,98 +1,103 @@
-"""What a language model is trained on: the next piece, everywhere in a segment."""
+"""How a language model is trained: it predicts the next token at every position of a segment."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from jaxtyping import Bool, Int
+from torch import Tensor
 
-from headway.model.losses import chunked
 from headway.model.models import LanguageModel
 from headway.tasks.tagging.words import hide, unknown
-
-Sums = tuple[Float[Tensor, ""], Float[Tensor, ""], Int[Tensor, ""]]
+from headway.training.forward_pass import ForwardPass, Predictions, VocabularyPredictions
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """What makes the next piece harder to learn by heart."""
+class InputNoise:
+    """Random changes of a training batch, against overfitting. Each share is from 0 (off) to below 1."""
 
-    smoothing: float = 0.0
-    word_dropout: float = 0.0  # share of pieces hidden from the reader
-    vocabulary_dropout: float = 0.0  # share of the vocabulary that is hidden wherever it stands
-    agreement: float = 0.0  # how much two readings must agree (R-Drop); 0: one reading
-    forget: float = 0.0  # share of rows that do without their memory in a step
+    word_dropout: float = 0.0  # share of the tokens that the model does not see
+    vocabulary_dropout: float = 0.0  # share of the vocabulary that is hidden at every position
+    memory_dropout: float = 0.0  # share of the rows that do not see their memory in a step
 
-    @property
-    def readings(self) -> int:
-        return 2 if self.agreement else 1
-
-    def inputs(self, ids: Int[Tensor, "b t"], vocabulary: int) -> Int[Tensor, "c t"]:
-        """A row for each reading, hidden each by itself."""
-        rows = hide(ids.repeat(self.readings, 1), self.word_dropout)
+    def inputs(self, ids: Int[Tensor, "b t"], vocabulary: int, passes: int) -> Int[Tensor, "c t"]:
+        """The batch once for each forward pass; every pass hides other tokens."""
+        rows = hide(ids.repeat(passes, 1), self.word_dropout)
         if not self.vocabulary_dropout:
             return rows
-        hidden = torch.rand(self.readings, vocabulary, device=ids.device) < self.vocabulary_dropout
-        reading = torch.arange(self.readings, device=ids.device).repeat_interleave(len(ids))
-        return unknown(rows, hidden[reading[:, None], rows])
+        hidden = torch.rand(passes, vocabulary, device=ids.device) < self.vocabulary_dropout
+        number = torch.arange(passes, device=ids.device).repeat_interleave(len(ids))
+        return unknown(rows, hidden[number[:, None], rows])
 
-    def kept(self, known: Int[Tensor, "c"]) -> Int[Tensor, "c"]:
-        """A model that never does without its memory leans on it. Two readings of a row forget together."""
-        if not self.forget:
+    def visible(self, known: Int[Tensor, "c"], passes: int) -> Int[Tensor, "c"]:
+        """The visible length of each row's memory: `known`, or 0. It is the same in all passes of a row."""
+        if not self.memory_dropout:
             return known
-        forgot = torch.rand(len(known) // self.readings, device=known.device) < self.forget
-        return known.masked_fill(forgot.repeat(self.readings), 0)
-
-    def sums(self, model: LanguageModel, hidden: Float[Tensor, "c t d"], labels: Int[Tensor, "b t"]) -> Sums:
-        loss = chunked(hidden, model.head.weight, model.head.bias, labels, self.smoothing, self.agreement)
-        return loss.total, loss.nll, loss.count
+        dropped = torch.rand(len(known) // passes, device=known.device) < self.memory_dropout
+        return known.masked_fill(dropped.repeat(passes), 0)
 
 
-class Reading(nn.Module):
-    """Segments by themselves: (inputs, labels) to sums."""
+class SegmentBatch(NamedTuple):
+    """Segments of running text; the model predicts `labels`, which stand one position after `inputs`."""
 
-    def __init__(self, model: LanguageModel, lesson: Lesson) -> None:
-        super().__init__()
-        self.model, self.lesson = model, lesson
-
-    def forward(self, inputs: Int[Tensor, "b t"], labels: Int[Tensor, "b t"]) -> Sums:
-        ids = self.lesson.inputs(inputs, self.model.vocabulary)
-        return self.lesson.sums(self.model, self.model.hidden(ids)[0], labels)
+    inputs: Int[Tensor, "b t"]
+    labels: Int[Tensor, "b t"]
 
 
-class Remembering(nn.Module):
-    """Transformer-XL: each row goes on where its last segment ended, with that segment's vectors of every layer.
+class SegmentForward(ForwardPass):
+    """A language model and independent segments."""
 
-    The memory is no part of the model. It is carried from step to step in place, saved with every checkpoint, and
-    `length` says how much of it is real: nothing at the beginning, and at rows that begin anew. Two readings of a row
-    remember each its own.
+    batch: ClassVar[type] = SegmentBatch
+    model: LanguageModel
+
+    def __init__(self, model: LanguageModel, noise: InputNoise, r_drop: float = 0.0) -> None:
+        super().__init__(model, r_drop)
+        self.noise = noise
+
+    def forward(self, batch: SegmentBatch) -> Predictions:
+        ids = self.noise.inputs(batch.inputs, self.model.vocabulary, self.passes)
+        return VocabularyPredictions(self.model.hidden(ids)[0], self.model.head, batch.labels, self.r_drop)
+
+
+class MemoryBatch(NamedTuple):
+    """Segments that continue the rows of earlier batches."""
+
+    inputs: Int[Tensor, "b t"]
+    labels: Int[Tensor, "b t"]
+    rows: Int[Tensor, "b"]  # which rows of the memory these are
+    fresh: Bool[Tensor, "b"]  # rows that begin a text, and so see no memory
+
+
+class MemoryForward(ForwardPass):
+    """A Transformer-XL and segments in order: each row sees the hidden vectors of its last segment, of every layer.
+
+    The memory is not part of the model. It is recurrent state: written in place from step to step and saved with every
+    checkpoint. `length` says how many of its positions hold a token: none at the beginning and in fresh rows. With
+    R-Drop each of the two passes has a memory of its own.
     """
 
-    def __init__(self, model: LanguageModel, lesson: Lesson, rows: int) -> None:
-        super().__init__()
-        self.model, self.lesson, self.rows = model, lesson, rows
-        weight, layers = model.embedding.weight, len(model.stack.layers)
-        vectors = weight.detach().new_zeros(layers, lesson.readings, rows, model.memory, weight.size(1))
-        length = vectors.new_zeros(lesson.readings, rows, dtype=torch.long)
-        self.carried = {"vectors": vectors, "length": length}
+    batch: ClassVar[type] = MemoryBatch
+    model: LanguageModel
 
-    def forward(
-        self,
-        inputs: Int[Tensor, "b t"],
-        labels: Int[Tensor, "b t"],
-        rows: Int[Tensor, "b"],
-        fresh: Bool[Tensor, "b"],
-    ) -> Sums:
-        """`rows`: which of the carried rows these are; `fresh`: those that do not go on from anything."""
-        vectors, length = self.carried["vectors"].flatten(1, 2), self.carried["length"].flatten()  # views
-        rows = torch.cat([rows + reading * self.rows for reading in range(self.lesson.readings)])
-        known = length[rows].masked_fill(fresh.repeat(self.lesson.readings), 0)
-        seen = self.lesson.kept(known)
-        ids = self.lesson.inputs(inputs, self.model.vocabulary)
-        hidden, after = self.model.hidden(ids, list(vectors[:, rows].unbind(0)), seen)
+    def __init__(self, model: LanguageModel, noise: InputNoise, rows: int, r_drop: float = 0.0) -> None:
+        super().__init__(model, r_drop)
+        self.noise, self.rows = noise, rows
+        weight, layers = model.embedding.weight, len(model.stack.layers)
+        vectors = weight.detach().new_zeros(layers, self.passes, rows, model.memory, weight.size(1))
+        length = vectors.new_zeros(self.passes, rows, dtype=torch.long)
+        self.recurrent_state = {"vectors": vectors, "length": length}
+
+    def forward(self, batch: MemoryBatch) -> Predictions:
+        state, inputs = self.recurrent_state, batch.inputs
+        vectors, length = state["vectors"].flatten(1, 2), state["length"].flatten()  # views
+        rows = torch.cat([batch.rows + number * self.rows for number in range(self.passes)])
+        known = length[rows].masked_fill(batch.fresh.repeat(self.passes), 0)
+        visible = self.noise.visible(known, self.passes)
+        ids = self.noise.inputs(inputs, self.model.vocabulary, self.passes)
+        hidden, after = self.model.hidden(ids, list(vectors[:, rows].unbind(0)), visible)
         with torch.no_grad():
             vectors.index_copy_(1, rows, torch.stack(after).to(vectors.dtype))
             length.index_copy_(0, rows, (known + inputs.size(1)).clamp(max=self.model.memory))
-        return self.lesson.sums(self.model, hidden, labels)
+        return VocabularyPredictions(hidden, self.model.head, batch.labels, self.r_drop)

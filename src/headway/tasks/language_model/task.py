@@ -26,11 +26,12 @@ from headway.model.models import LanguageModel
 from headway.model.size import check_range, check_share
 from headway.storage.card import CardFacts, DataFile, Score
 from headway.tasks.base import Setup, files_of
-from headway.tasks.language_model import next_token
 from headway.tasks.language_model.generation import Generator, Manner
+from headway.tasks.language_model.next_token import InputNoise, MemoryForward, SegmentForward
 from headway.tasks.language_model.perplexity import Perplexity, remembered, strided
 from headway.tasks.material import kept, place_of
 from headway.text.tokenizer import Tokenizer, Tokenizers
+from headway.training.forward_pass import ForwardPass
 from headway.training.plan import optimiser_for, shapes_for
 from headway.training.task import Stream, Validation
 
@@ -45,29 +46,29 @@ SHOWN = 48  # tokens of a validation sample, and of its prompt
 
 @dataclass(frozen=True)
 class LanguageModelling:
-    """Read running text, say how it goes on."""
+    """Language modelling: predict how running text goes on."""
 
     section: ClassVar[bool] = True
     implies: ClassVar[Mapping[str, Any]] = {"data": {"kind": "files"}, "model": {"kind": "language_model"}}
 
     kind: Literal["language_model"] = "language_model"
-    segment: int = 256  # tokens read at once; with model.memory each is read with the memory of those before it
-    turns: int = 1  # with model.memory: batches of different rows that take turns; each has a memory of its own
-    document: Unit = "file"  # what is read with nothing before it: a file, a paragraph (between empty lines) or a line
-    line_end: Literal["piece", "text"] = "piece"  # a line's end is the end piece; text: documents are encoded whole
-    held_out: float = 0.1  # share of the text, its end, that is kept for validation when data.dev is not set
-    word_dropout: float = 0.0  # share of pieces hidden while training
-    vocabulary_dropout: float = 0.0  # share of the vocabulary hidden in a step of training, wherever its pieces stand
-    forget: float = 0.0  # with model.memory: share of rows that do without it in a step of training
-    agreement: float = 0.0  # R-Drop: how much two readings with other dropout must agree; 0: one reading
+    segment: int = 256  # segment length in tokens; with model.memory each one also sees the memory of those before it
+    interleaved_batches: int = 1  # with model.memory: batches of different rows that alternate, each with a memory
+    document: Unit = "file"  # unit without context before it: a file, a paragraph (between empty lines) or a line
+    line_end: Literal["piece", "text"] = (
+        "piece"  # piece: lines end with the end token; text: whole documents are encoded
+    )
+    held_out: float = 0.1  # share of the text, at its end, that is held out for validation if data.dev is not set
+    word_dropout: float = 0.0  # share of training tokens that are replaced by the unknown token
+    vocabulary_dropout: float = 0.0  # share of the vocabulary that is replaced by the unknown token in a training step
+    memory_dropout: float = 0.0  # with model.memory: share of rows that do not see their memory in a training step
 
     def __post_init__(self) -> None:
         check_range("segment", self.segment, 1, 1_000_000)
-        check_range("turns", self.turns, 1, 1000)
+        check_range("interleaved_batches", self.interleaved_batches, 1, 1000)
         check_share("word_dropout", self.word_dropout)
         check_share("vocabulary_dropout", self.vocabulary_dropout)
-        check_share("forget", self.forget)
-        check_range("agreement", self.agreement, 0, 1_000)
+        check_share("memory_dropout", self.memory_dropout)
         if not 0 <= self.held_out < 1:
             raise ValueError(f"held_out is {self.held_out}; it must be at least 0 and less than 1")
 
@@ -87,10 +88,10 @@ class LanguageModelling:
                 f"a language model only looks back: model.kind is {setup.design.kind!r}, not language_model"
             )
         check_design(setup.design, self.segment)
-        if not setup.design.memory and (self.forget or self.turns > 1):
+        if not setup.design.memory and (self.memory_dropout or self.interleaved_batches > 1):
             raise UsageError(
-                f"task.forget is {self.forget} and task.turns {self.turns}, but the model remembers nothing; "
-                "set model.memory, or leave them out"
+                f"task.memory_dropout is {self.memory_dropout} and task.interleaved_batches "
+                f"{self.interleaved_batches}, but the model has no memory; set model.memory, or leave them out"
             )
         return LanguageModelTask(setup, self, setup.design)
 
@@ -128,9 +129,9 @@ def proposal(size: int, device: torch.device, given: Mapping[str, Any]) -> dict[
     width, layers = ((128, 4) if slow else (384, 6)) if little else ((256, 4) if slow else (512, 8))
     training: dict[str, Any] = {
         "schedule": {"kind": "cosine", "warmup": 100, "floor": 0.1},
-        "optimiser": {"kind": "adamw", "betas": (0.9, 0.99), "epsilon": 1e-8, "decay": 0.1},
+        "optimiser": {"kind": "adamw", "betas": (0.9, 0.99), "epsilon": 1e-8, "weight_decay": 0.1},
         **optimiser_for(1e-3, 4e-3 if slow else 2e-3 if little else None, asked),
-        "smoothing": 0.0,
+        "objective": {"kind": "teacher_forcing", "label_smoothing": 0.0},
         "batch": {"tokens": 4096 if slow else 16_384, "shapes": shapes_for(device)},
     }
     if not {"steps", "epochs", "minutes"} & asked.keys():
@@ -175,7 +176,7 @@ class LanguageModelTask:
     @property
     def fingerprint(self) -> str:
         """Changes with the training text, the pieces, the seed and the order of segments."""
-        order = f"-{self.settings.turns}" if self.design.memory else ""
+        order = f"-{self.settings.interleaved_batches}" if self.design.memory else ""
         return f"{self.train.facts.key}-{self.setup.seed}-{self.settings.segment}{order}"
 
     # ------------------------------------------------------------ text
@@ -214,19 +215,13 @@ class LanguageModelTask:
     def size(self) -> Size:
         return Size.of(self.train, self.settings.segment, self.setup.training.batch)
 
-    def objective(self, model: nn.Module) -> nn.Module:
+    def forward_pass(self, model: nn.Module) -> ForwardPass:
         assert isinstance(model, LanguageModel)
-        settings = self.settings
-        lesson = next_token.Lesson(
-            self.setup.training.smoothing,
-            settings.word_dropout,
-            settings.vocabulary_dropout,
-            settings.agreement,
-            settings.forget,
-        )
+        settings, r_drop = self.settings, self.setup.training.r_drop
+        noise = InputNoise(settings.word_dropout, settings.vocabulary_dropout, settings.memory_dropout)
         if not model.memory:
-            return next_token.Reading(model, lesson)
-        return next_token.Remembering(model, lesson, self.size.rows * self.in_order().turns)
+            return SegmentForward(model, noise, r_drop)
+        return MemoryForward(model, noise, self.size.rows * self.in_order().turns, r_drop)
 
     def stream(self, rank: int, world: int) -> Stream:
         if self.design.memory:
@@ -234,7 +229,7 @@ class LanguageModelTask:
         return Shuffled(self.train, self.size, self.setup.seed, rank, world)
 
     def in_order(self, rank: int = 0, world: int = 1) -> InOrder:
-        return InOrder(self.train, self.size, self.setup.seed, rank, world, self.settings.turns)
+        return InOrder(self.train, self.size, self.setup.seed, rank, world, self.settings.interleaved_batches)
 
     # ------------------------------------------------------------ validation
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -21,11 +21,11 @@ from headway.data.tagged import layout_of
 from headway.errors import UsageError
 from headway.model.classifiers import WordClassifier
 from headway.model.design import Model, TextEncoderDesign
-from headway.model.heads.tags import Crf, Tags
+from headway.model.heads.tags import Crf, TagHead, Tags
 from headway.model.initialisation import initialise_linear
 from headway.model.letter_encoder import Letters
-from headway.model.losses import apart
-from headway.model.size import check_range, check_share
+from headway.model.losses import symmetric_kl
+from headway.model.size import check_share
 from headway.storage.card import CardFacts
 from headway.storage.checked_weights import filled
 from headway.tasks.base import Loaded, Setup, files_of
@@ -37,6 +37,7 @@ from headway.tasks.tagging.tagger import Labelling, Tagger
 from headway.tasks.tagging.words import Pieces, WordReader, hide, reader_for
 from headway.text.characters import Characters
 from headway.text.tokenizer import Tokenizers
+from headway.training.forward_pass import ForwardPass, Predictions, Sums
 from headway.training.plan import propose_encoder
 from headway.training.task import Stream, Validation
 
@@ -51,22 +52,20 @@ class Tagging:
         "data": {"kind": "files"},
         "text": {"kind": "words"},
         "model": {"kind": "encoder"},
-        "training": {"smoothing": 0.0},
+        "training": {"objective": {"kind": "teacher_forcing", "label_smoothing": 0.0}},
     }
 
     kind: Literal["tagging"] = "tagging"
-    head: Tags = Crf()  # crf: the sentence as a whole; softmax: each word by itself
-    letters: Letters | None = None  # cnn or transformer: words are spelled too; unset: only pieces
+    head: Tags = Crf()  # crf: labels of a sentence are scored together; softmax: each word by itself
+    letters: Letters | None = None  # encoder of the letters of each word: cnn or transformer; unset: none
     scheme: Literal["auto", "none", "bio", "bioes", "bmes", "bilou"] = "auto"  # how labels spell spans
-    word_column: int | None = None  # from 1, or -1 for the last; unset: the first, in .conllu files the form
-    label_column: int | None = None  # the same for labels; unset: the last, in .conllu files the part of speech
-    trim: str = ""  # regular expression of what is cut off each word, for example "[0-9]$"
-    word_dropout: float = 0.05  # share of pieces hidden while training, so that unknown words are no surprise
-    agreement: float = 0.0  # R-Drop: how much two passes with other dropout must agree; 0: one pass
+    word_column: int | None = None  # column of the words, from 1, -1: last; unset: first, in .conllu files the form
+    label_column: int | None = None  # column of the labels; unset: the last, in .conllu files the part of speech
+    trim: str = ""  # regular expression of what is removed from each word, for example "[0-9]$"
+    word_dropout: float = 0.05  # share of training tokens that are replaced by the unknown token
 
     def __post_init__(self) -> None:
         check_share("word_dropout", self.word_dropout)
-        check_range("agreement", self.agreement, 0, 1_000)
         if 0 in (self.word_column, self.label_column):
             raise ValueError("word_column and label_column count from 1, or from the last with a minus")
         try:
@@ -83,7 +82,7 @@ class Tagging:
     def propose(self, given: dict[str, Any], data: Data | Files, device: torch.device) -> dict[str, Any]:
         """TENER's attention; letters for languages that write words with spaces; F1 decides what is best."""
         found = self.read(data, 0)
-        mine: dict[str, Any] = {"training": {"watch": "f1" if found.labelling.scheme.letters else "accuracy"}}
+        mine: dict[str, Any] = {"training": {"best_metric": "f1" if found.labelling.scheme.letters else "accuracy"}}
         if found.labelling.spaced:
             mine["task"] = {"kind": self.kind, "letters": {"kind": "cnn"}}
         if not {"positions", "attention"} & given.get("model", {}).keys():
@@ -115,30 +114,49 @@ class Tagging:
         return reader_for(pieces, setup.text, labelling.spaced, longest, letters)
 
 
-class TaggingObjective(nn.Module):
-    """(pieces, first, labels, letters) to sums. For agreement the batch is read twice."""
+class TaggingBatch(NamedTuple):
+    """Sentences as tokens, with the place of each word's first token and the label of each word plus 1; 0: no word."""
 
-    def __init__(self, model: WordClassifier, smoothing: float, word_dropout: float, agreement: float) -> None:
-        super().__init__()
-        self.model, self.smoothing, self.word_dropout, self.agreement = model, smoothing, word_dropout, agreement
+    pieces: Int[Tensor, "b t"]
+    first: Int[Tensor, "b w"]
+    labels: Int[Tensor, "b w"]
+    letters: Int[Tensor, "b w c"] | None = None
 
-    def forward(
-        self,
-        pieces: Int[Tensor, "b t"],
-        first: Int[Tensor, "b w"],
-        labels: Int[Tensor, "b w"],
-        letters: Int[Tensor, "b w c"] | None = None,
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""], Int[Tensor, ""]]:
-        head, real, wanted = self.model.head, labels > 0, (labels - 1).clamp(min=0)
-        passes = [
-            self.model(hide(pieces, self.word_dropout), first, letters) for _ in range(2 if self.agreement else 1)
-        ]
-        totals, nlls = zip(*(head.loss(scores, wanted, real, self.smoothing) for scores in passes), strict=True)
+
+@dataclass(frozen=True)
+class TagPredictions:
+    """Label scores of every word, of one forward pass or two."""
+
+    head: TagHead
+    passes: Sequence[Float[Tensor, "b w v"]]
+    labels: Int[Tensor, "b w"]  # 0: no word
+    r_drop: float
+
+    def loss(self, label_smoothing: float) -> Sums:
+        real, wanted = self.labels > 0, (self.labels - 1).clamp(min=0)
+        losses = (self.head.loss(scores, wanted, real, label_smoothing) for scores in self.passes)
+        totals, nlls = zip(*losses, strict=True)
         total = torch.stack(totals).mean()
-        if self.agreement:
-            gaps = apart(*passes, chances=lambda scores: head.chances(scores, real))
-            total = total + self.agreement / 2 * (gaps * real).sum()
+        if self.r_drop:
+            gaps = symmetric_kl(*self.passes, chances=lambda scores: self.head.chances(scores, real))
+            total = total + self.r_drop / 2 * (gaps * real).sum()
         return total, nlls[0], real.sum()
+
+
+class TaggingForward(ForwardPass):
+    """A tagger and labelled sentences."""
+
+    batch: ClassVar[type] = TaggingBatch
+    model: WordClassifier
+
+    def __init__(self, model: WordClassifier, word_dropout: float, r_drop: float = 0.0) -> None:
+        super().__init__(model, r_drop)
+        self.word_dropout = word_dropout
+
+    def forward(self, batch: TaggingBatch) -> Predictions:
+        pieces, first, labels, letters = batch
+        passes = [self.model(hide(pieces, self.word_dropout), first, letters) for _ in range(self.passes)]
+        return TagPredictions(self.model.head, passes, labels, self.r_drop)
 
 
 class TaggingTask:
@@ -167,7 +185,7 @@ class TaggingTask:
 
     @property
     def fingerprint(self) -> str:
-        how = asdict(self.settings)
+        how = {**asdict(self.settings), "agreement": self.setup.training.r_drop}  # the names of version 1: runs go on
         return f"{self.content}-{self.pieces.fingerprint}-{self.setup.seed}-{json.dumps(how, sort_keys=True)}"
 
     @property
@@ -177,11 +195,9 @@ class TaggingTask:
     def build(self) -> WordClassifier:
         return self.settings.build(self.setup.design, *self.pieces.sizes, len(self.labelling.labels))
 
-    def objective(self, model: nn.Module) -> nn.Module:
+    def forward_pass(self, model: nn.Module) -> ForwardPass:
         assert isinstance(model, WordClassifier)
-        return TaggingObjective(
-            model, self.setup.training.smoothing, self.settings.word_dropout, self.settings.agreement
-        )
+        return TaggingForward(model, self.settings.word_dropout, self.setup.training.r_drop)
 
     def stream(self, rank: int, world: int) -> Stream:
         columns = self.columns

@@ -19,7 +19,7 @@ class AnyText:
     """No rule."""
 
     kind: Literal["text"] = "text"
-    repeats: bool = False  # the same pieces may rightly come again and again: nothing counts as a loop
+    repeats: bool = False  # outputs may repeat themselves: repetition is not reported as a loop
 
     def shapes(self, sources: Sequence[str], target: Tokenizer) -> tuple[Shape, ...]:  # noqa: ARG002
         return ()

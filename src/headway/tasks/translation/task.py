@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from headway.data.batches import Batches
@@ -20,9 +20,8 @@ from headway.data.quick_check import look
 from headway.errors import UsageError
 from headway.metrics import choose, measure
 from headway.model.design import EncoderDecoderDesign
-from headway.model.losses import chunked
+from headway.model.losses import chunked_cross_entropy
 from headway.model.models import EncoderDecoder
-from headway.model.size import check_range
 from headway.search import Beam, Greedy, Limits
 from headway.storage.card import CardFacts, DataFile, Score
 from headway.tasks.base import Setup, pairs_of
@@ -31,6 +30,7 @@ from headway.tasks.translation.outputs import AnyText, Output
 from headway.tasks.translation.validation_attention import attending
 from headway.text.sampling import Resampler
 from headway.text.vocabulary import BOS, EOS
+from headway.training.forward_pass import ForwardPass, Predictions, VocabularyPredictions
 from headway.training.plan import propose
 from headway.training.settings import LOSS_PAIRS
 from headway.training.task import Stream, Validation
@@ -38,20 +38,18 @@ from headway.training.task import Stream, Validation
 
 @dataclass(frozen=True)
 class Translation:
-    """Read a sentence, write a sentence."""
+    """Translation: read a sentence, write a sentence."""
 
     implies: ClassVar[Mapping[str, Any]] = {}
     section: ClassVar[bool] = True
 
     kind: Literal["translation"] = "translation"
-    metrics: str = "bleu,chrf"  # measures of validation, as in `headway evaluate --metrics`
+    metrics: str = "bleu,chrf"  # metrics of validation, as in `headway evaluate --metrics`
     output: Output = AnyText()  # what every output must be: text (no rule) or tree
-    limits: Limits = Limits()  # how long an output may be
-    agreement: float = 0.0  # R-Drop: how much two passes with other dropout must agree; 0: one pass; 5 is usual
+    limits: Limits = Limits()  # length limits of outputs
 
     def __post_init__(self) -> None:
         choose(self.metrics)
-        check_range("agreement", self.agreement, 0, 1_000)
 
     def propose(self, given: dict[str, Any], data: Data | Files, device: torch.device) -> dict[str, Any]:
         """Sizes by the number of pairs and by the machine."""
@@ -70,22 +68,25 @@ class Translation:
         return TranslationTask(self, setup, Material.of(setup))
 
 
-class TranslationObjective(nn.Module):
-    """Teacher forcing and label smoothing: (source, inputs, labels) to sums. For agreement the batch is read twice."""
+class TranslationBatch(NamedTuple):
+    """Sentence pairs; the decoder reads `inputs` and predicts `labels`, which stand one position later."""
 
-    def __init__(self, model: EncoderDecoder, smoothing: float, agreement: float = 0.0) -> None:
-        super().__init__()
-        self.model, self.smoothing, self.agreement = model, smoothing, agreement
+    source: Int[Tensor, "b s"]
+    inputs: Int[Tensor, "b t"]
+    labels: Int[Tensor, "b t"]
 
-    def forward(
-        self, source: Int[Tensor, "b s"], inputs: Int[Tensor, "b t"], labels: Int[Tensor, "b t"]
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""], Int[Tensor, ""]]:
-        head, agreement = self.model.head, self.agreement if self.training else 0.0
-        if agreement:
+
+class TranslationForward(ForwardPass):
+    """An encoder-decoder and sentence pairs. For R-Drop the batch goes through it twice in one pass."""
+
+    batch: ClassVar[type] = TranslationBatch
+    model: EncoderDecoder
+
+    def forward(self, batch: TranslationBatch) -> Predictions:
+        source, inputs, labels = batch
+        if self.r_drop:
             source, inputs = (torch.cat([ids, ids]) for ids in (source, inputs))
-        hidden = self.model.hidden(source, inputs)
-        loss = chunked(hidden, head.weight, head.bias, labels, self.smoothing, agreement)
-        return loss.total, loss.nll, loss.count
+        return VocabularyPredictions(self.model.hidden(source, inputs), self.model.head, labels, self.r_drop)
 
 
 class TranslationTask:
@@ -108,16 +109,18 @@ class TranslationTask:
     def build(self) -> EncoderDecoder:
         design = self.setup.design
         assert isinstance(design, EncoderDecoderDesign)
-        if design.tie == "all" and self.tokenizers.source is not self.tokenizers.target:
-            raise UsageError('model.tie = "all" needs one vocabulary for both sides; set model.tie = "output"')
+        if design.tie_embeddings == "all" and self.tokenizers.source is not self.tokenizers.target:
+            raise UsageError(
+                'model.tie_embeddings = "all" needs one vocabulary for both sides; set model.tie_embeddings = "output"'
+            )
         try:
             return design.build(len(self.tokenizers.source), len(self.tokenizers.target))
         except ValueError as error:
             raise UsageError(f"model: {error}") from None
 
-    def objective(self, model: nn.Module) -> nn.Module:
+    def forward_pass(self, model: nn.Module) -> ForwardPass:
         assert isinstance(model, EncoderDecoder)
-        return TranslationObjective(model, self.setup.training.smoothing, self.settings.agreement)
+        return TranslationForward(model, self.setup.training.r_drop)
 
     def stream(self, rank: int, world: int) -> Stream:
         setup = self.setup
@@ -169,7 +172,7 @@ class TranslationTask:
             source = pad_rows([sources[i] for i in pack], device)
             inputs = pad_rows([[BOS, *targets[i]] for i in pack], device)
             labels = pad_rows([[*targets[i], EOS] for i in pack], device)
-            loss = chunked(model.hidden(source, inputs), model.head.weight, model.head.bias, labels, 0.0)
+            loss = chunked_cross_entropy(model.hidden(source, inputs), model.head.weight, model.head.bias, labels, 0.0)
             total, count = total + float(loss.nll), count + int(loss.count)
         return total / max(1, count)
 

@@ -13,7 +13,6 @@ from typing import Any
 import regex
 import torch
 
-from headway import config
 from headway.builtin import chosen
 from headway.data.glossary import Glossary
 from headway.data.padding import packs, pad_rows
@@ -33,7 +32,7 @@ from headway.search.minimum_bayes_risk import least_risk
 from headway.storage.checked_weights import filled
 from headway.storage.folder import read_model
 from headway.storage.publication import newest
-from headway.tasks.run import Run
+from headway.tasks.run import Run, saved_run
 from headway.tasks.translation.result import Translation, joined
 from headway.tasks.translation.task import Translation as Task
 from headway.text import protected_spans
@@ -174,9 +173,7 @@ class Translator:
     @classmethod
     def _open(cls, folder: Path, where: torch.device, engine: str, precision: str) -> Translator:
         files, tokenizers = newest(folder, lambda place: (read_model(place), Tokenizers.load(place)))
-        run = config.from_dict(
-            Run, config.parse_toml(files.config_text, f"{folder}/config.toml"), f"{folder}/config.toml"
-        )
+        run = saved_run(files.config_text, f"{folder}/config.toml")
         if not isinstance(run.model, EncoderDecoderDesign):
             raise UsageError(f"{folder}: a model of the kind {run.model.kind}, not a translator; see headway predict")
         model = filled(partial(run.model.build, len(tokenizers.source), len(tokenizers.target)), files.tensors)
