@@ -87,7 +87,6 @@ def start(given: dict[str, Any], out: Path, device_name: str, force: bool, resta
             show.preparing(run)
             decided = decide(candidates, out, device, ranks, restart, request.keeps_budget, Timing())
             trainer = Trainer(decided, out, device, ranks, shlex.join(["headway", *sys.argv[1:]]))
-            show.preparing(trainer.run)
             for event in trainer.events(stop, notes):
                 if isinstance(event, Planned) and ranks.first:
                     request.remember()
