@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -31,7 +32,6 @@ from headway.tasks.run import Run
 from headway.training.events import Event, Saved
 from headway.training.ranks import Ranks
 from headway.training.signals import StopRequest
-from headway.training.timing import rehearse
 
 TINY: dict[str, Any] = {
     "task": {"kind": "language_model", "segment": 12},
@@ -222,10 +222,12 @@ def test_a_batch_that_is_cut_in_two_remembers_the_same(
     assert all(torch.allclose(carried[name], also[name], rtol=1e-4, atol=1e-5) for name in carried)
 
 
-def test_a_rehearsal_leaves_no_memory(tmp_path: Path) -> None:
+def test_timing_leaves_no_memory(tmp_path: Path) -> None:
     """A budget in minutes is tried out first; the run then begins as if it had not been."""
-    run = trainer(tmp_path, counting(40), XL)
-    rehearse(run.job)
+    made = trainer(tmp_path, counting(40), XL)
+    timed = replace(made.run, training=replace(made.run.training, steps=None, minutes=0.05))
+    run = Trainer(timed, tmp_path / "timed", torch.device("cpu"), Ranks())
+    assert run.plan.seconds_per_step and run.job.pacer.spent > 0
     assert run.job.engine.recurrent_state["length"].tolist() == [[0] * run.task.size.rows]  # pyright: ignore
 
 

@@ -18,7 +18,7 @@ from headway.text.vocabulary import PAD
 from headway.training.averaging import Exponential, Last, NoAveraging, Tail
 from headway.training.divergence import PATIENCE, WINDOW, Guard
 from headway.training.optimiser import Adam, AdamW, Update, moments, restore_moments, set_rate
-from headway.training.schedules import Constant, Cosine, InverseRoot, Noam, settled
+from headway.training.schedules import Constant, Cosine, InverseRoot, Noam, with_warmup
 
 KINDS = {torch.float64: 1e-12, torch.float32: 2e-5}
 ROWS, TIME, WIDTH, VOCABULARY = 3, 7, 16, 40
@@ -155,10 +155,14 @@ def test_the_inverse_root_rises_and_falls_as_fairseqs(step: int) -> None:
 
 def test_a_short_run_rises_for_a_part_of_it_only() -> None:
     part = InverseRoot(warmup=100, max_warmup_share=0.25)
-    assert [settled(part, total) for total in (1, 40, 400, 10**6)] == [InverseRoot(warmup=w) for w in (1, 10, 100, 100)]
-    assert settled(settled(part, 40), 10**6) == InverseRoot(warmup=10)  # a run that goes on longer keeps its rise
+    assert [with_warmup(part, total) for total in (1, 40, 400, 10**6)] == [
+        InverseRoot(warmup=w) for w in (1, 10, 100, 100)
+    ]
+    assert with_warmup(with_warmup(part, 40), 10**6) == InverseRoot(
+        warmup=10
+    )  # a run that goes on longer keeps its rise
     for other in (InverseRoot(warmup=100), Noam(warmup=100), Cosine(warmup=100), Constant(warmup=100)):
-        assert settled(other, 50) == other  # what was given stands
+        assert with_warmup(other, 50) == other  # what was given stands
     assert InverseRoot(warmup=100).factor(50, 50, 8) == 0.5
     with pytest.raises(ValueError, match="max_warmup_share is 0.0; it must be more than 0 and at most 1"):
         InverseRoot(max_warmup_share=0.0)

@@ -20,12 +20,14 @@ from torch import Tensor
 
 import corpora
 import fork_server
+from headway import config
 from headway.errors import DiskError, DivergedError, UsageError
 from headway.model.models import EncoderDecoder
 from headway.runs.trainer import Trainer
 from headway.storage import files
 from headway.storage.byte_tables import unpack
 from headway.storage.folder import read_model
+from headway.tasks.run import Run
 from headway.tasks.translation.task import TranslationTask
 from headway.text.vocabulary import EOS, SPECIAL_PIECES
 from headway.training import divergence
@@ -366,7 +368,8 @@ def test_without_a_sound_checkpoint_nothing_is_replaced_unasked(tmp_path: Path, 
     )
     assert corpora.fingerprint(out / "model.safetensors") == published
     assert sorted(path.name for path in (out / "state").iterdir()) == before
-    restarted = Trainer(corpora.trainer(tmp_path, longer).run, out, torch.device("cpu"), Ranks(), restart=True)
+    run = config.from_dict(Run, corpora.table(tmp_path, longer))
+    restarted = Trainer(run, out, torch.device("cpu"), Ranks(), restart=True)
     assert of(Ended, list(restarted.events(StopRequest())))[0].reason == "done"
     assert corpora.fingerprint(out / "model.safetensors") != published
     assert corpora.checkpoints(out)[-1] == 9

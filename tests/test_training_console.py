@@ -191,7 +191,8 @@ def test_a_plan_without_facts_is_short() -> None:
 
 def test_a_plan_that_goes_on_says_from_where() -> None:
     rows = dict(plan_rows(Planned(120, 200, PLAN), Run()))
-    assert rows["time"] == "80 steps to go from step 120"
+    assert rows["time"] == "80 steps to go from step 120, about 0:00:40 (500 ms a step)"
+    assert "-" not in dict(plan_rows(Planned(120, 100, PLAN), Run()))["time"]
     assert rows["measured"].startswith("loss of 1,014 pairs kept apart; 500 of them translated greedily")
 
 

@@ -159,7 +159,7 @@ def test_the_validation_loss_is_the_cross_entropy_of_the_references(tmp_path: Pa
         logits = model(source, torch.tensor([[BOS, *target]]))[0]
         total += float(F.cross_entropy(logits, torch.tensor([*target, EOS]), reduction="sum"))
         count += len(target) + 1
-    assert task.dev_loss(model, torch.device("cpu")) == pytest.approx(total / count, rel=1e-5)
+    assert task.dev_loss(model, task.dev, torch.device("cpu")) == pytest.approx(total / count, rel=1e-5)
 
 
 # ---------------------------------------------------------------- attention dropout

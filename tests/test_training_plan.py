@@ -16,7 +16,7 @@ from headway.tasks.language_model.task import proposal
 from headway.tasks.run import Run
 from headway.training.optimiser import Adam, AdamW, Muon
 from headway.training.plan import CPU_TIERS, GPU_TIERS, RISING, RISING_ON_GPU, merge, propose, propose_encoder
-from headway.training.schedules import InverseRoot, settled
+from headway.training.schedules import InverseRoot, with_warmup
 
 DEVICES = [torch.device("cpu"), torch.device("cuda", 0), torch.device("mps")]
 FILES = {"data": {"source": "a", "target": "b"}}
@@ -91,11 +91,12 @@ def test_letters_have_half_of_muons_rate(kind: str) -> None:
 def test_a_short_run_is_not_all_warm_up_unless_asked() -> None:
     planned, tier = plan(30_000, DEVICES[0]).training.schedule, CPU_TIERS[1]
     assert planned == InverseRoot(warmup=tier.warmup, max_warmup_share=RISING)
-    assert settled(planned, 200) == InverseRoot(warmup=50)
+    assert with_warmup(planned, 200) == InverseRoot(warmup=50)
     asked = plan(30_000, DEVICES[0], training={"schedule": {"warmup": 150}}).training.schedule
-    assert settled(asked, 200) == asked == InverseRoot(warmup=150)
-    on_gpu = InverseRoot(warmup=GPU_TIERS[1].warmup, max_warmup_share=RISING_ON_GPU)
-    assert plan(30_000, DEVICES[1]).training.schedule == on_gpu
+    assert with_warmup(asked, 200) == asked == InverseRoot(warmup=150)
+    assert plan(30_000, DEVICES[1]).training.schedule == InverseRoot(
+        warmup=GPU_TIERS[1].warmup, max_warmup_share=RISING_ON_GPU
+    )
     assert propose_encoder({}, 1000, DEVICES[0], {})["training"]["schedule"]["max_warmup_share"] == RISING
 
 

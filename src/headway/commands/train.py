@@ -48,7 +48,7 @@ class Budget:
 
     panel: ClassVar[str] = "Budget"
 
-    minutes: float | None = option(None, "Training time budget in minutes.")
+    minutes: float | None = option(None, "Training time budget in minutes, over all starts.")
     steps: int | None = option(None, "Number of updates in all.")
     epochs: float | None = option(None, "Number of passes over the corpus.")
 
@@ -100,6 +100,7 @@ def add(given: dict[str, Any], table: str, values: dict[str, Any]) -> None:
 def start(given: dict[str, Any], out: Path, device_name: str, force: bool, restart: bool = False) -> int:
     """Plan the run, train, show the progress, and return the exit code."""
     from headway.devices import choose_device, make_current
+    from headway.runs.decide import Timing, decide
     from headway.runs.resume import LOCK, Request, check_out
     from headway.runs.trainer import Trainer
     from headway.storage.lock import Lock
@@ -116,11 +117,13 @@ def start(given: dict[str, Any], out: Path, device_name: str, force: bool, resta
             check_out(out)
         with Lock(out / "state" / LOCK) if ranks.first else nullcontext(), view(ranks.first, out) as show:
             request = Request(given, out)
-            run = request.settle(device)
+            candidates = request.candidates(device)
+            run = candidates[0].run
             ranks.wait()  # nothing is written before all have read what is there
             notes = request.begin(run, force) if ranks.first else []
             show.preparing(run)
-            trainer = Trainer(run, out, device, ranks, shlex.join(["headway", *sys.argv[1:]]), restart)
+            decided = decide(candidates, out, device, ranks, restart, request.keeps_budget, Timing())
+            trainer = Trainer(decided, out, device, ranks, shlex.join(["headway", *sys.argv[1:]]))
             for event in trainer.events(stop, notes):
                 if isinstance(event, Planned) and ranks.first:
                     request.remember()

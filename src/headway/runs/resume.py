@@ -10,12 +10,14 @@ import torch
 
 from headway import config
 from headway.errors import UsageError
+from headway.runs.decide import Candidate
 from headway.storage.files import disk_trouble, make_folder, replace_text
 from headway.storage.folder import CONFIG
 from headway.storage.lock import sweep
 from headway.storage.migration import migrated
 from headway.storage.publication import FACTS
 from headway.tasks.run import Run
+from headway.training.plan import smaller_runs
 
 BUDGETS = {"training.steps", "training.epochs", "training.minutes"}
 FREE = BUDGETS | {  # settings that may change between two starts of one run
@@ -39,16 +41,24 @@ class Request:
         # A run that was stopped while preparing has nothing to go on with but what was asked for.
         self.given = given if self.before is not None or "data" in given else config.merge(known or {}, given)
 
-    def settle(self, device: torch.device) -> Run:
-        """The run to train: the folder's own if it has one, else what was given with the rest proposed."""
+    def candidates(self, device: torch.device) -> list[Candidate]:
+        """The runs that may be trained: the folder's own if it has one, else what was given with the rest proposed."""
         if self.before is None:
             asked = config.from_dict(Run, self.given, "configuration")
-            return config.from_dict(Run, asked.task.propose(self.given, asked.data, device), "configuration")
+            proposed = asked.task.propose(self.given, asked.data, device)
+            tables = smaller_runs(self.given, proposed, device)
+            return [Candidate(config.from_dict(Run, table, "configuration"), enough) for table, enough in tables]
         table = migrated(config.read_toml(self.stored), str(self.stored), unversioned=1)
         changed = self.changes(flat(table))
         if BUDGETS & changed.keys():
             table["training"] = {k: v for k, v in table["training"].items() if f"training.{k}" not in BUDGETS}
-        return config.from_dict(Run, config.merge(table, nested(changed)), str(self.stored))
+        return [Candidate(config.from_dict(Run, config.merge(table, nested(changed)), str(self.stored)))]
+
+    @property
+    def keeps_budget(self) -> bool:
+        """Whether no other budget is given than at the last start."""
+        old = flat(self.before or {})
+        return all(value == old.get(key) for key, value in flat(self.given).items() if key in BUDGETS)
 
     def changes(self, stored: dict[str, Any]) -> dict[str, Any]:
         """What is asked for differently than before. Going on must be going on with the same run."""

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from headway.text.unicode import plain
-from headway.training.events import Ended, Event, Noted, Planned, Saved, Stepped, Validated
+from headway.training.events import Ended, Event, Noted, Planned, Previewed, Replanned, Saved, Stepped, Validated
+from headway.training.settings import LOSS_PAIRS
 
 PREPARING = "reading the corpus, learning pieces and encoding (once; the next start finds them ready)"
 
@@ -46,6 +47,8 @@ class Lines(Silence):
         return {
             Planned: lambda e: ["plan", *(f"  {name:<12} {text}" for name, text in plan_rows(e, self.run))],
             Stepped: lambda e: [self.step_line(e)],
+            Previewed: lambda e: [f"published step {e.step} early: {scores_text(e.scores)}", *sample_lines(e.sample)],
+            Replanned: lambda e: [replanned(e)],
             Validated: lambda e: [f"validation at {e.step}: {scores_text(e.scores)}", *sample_lines(e.sample)],
             Saved: lambda e: [f"saved {e.path}"],
             Noted: lambda e: [f"note: {plain(e.text)}"],
@@ -138,6 +141,8 @@ class Clock:
     def see(self, event: Event) -> None:
         if isinstance(event, Planned):
             self.began, self.step, self.total, self.seen = (event.step, now()), event.step, event.total, now()
+        if isinstance(event, Replanned):
+            self.total = event.total
         if isinstance(event, Stepped):
             self.step, self.total, self.seen = event.step, event.total, now()
         if isinstance(event, Ended):
@@ -178,10 +183,17 @@ def plan_rows(planned: Planned, run: Any) -> list[tuple[str, str]]:
         ("model", model_size(take("parameters", None))),
         ("machine", join_words([text_of(take("device", "")), text_of(take("precision", ""))])),
         ("training", join_words([count(take("steps", planned.total), "steps"), batch(take("tokens_per_batch", None))])),
-        ("time", estimate(planned, take("seconds_per_step", None))),
-        ("measured", measured(take("validation", None), run)),
+        ("time", join_words([budget(take("minutes", None)), estimate(planned, take("seconds_per_step", None))])),
+        ("measured", measured(take("validation", None), run, take("validation_sentences", None))),
+        ("validation", every(take("validate_every", None), take("seconds_per_validation", None))),
     ]
     return [*((name, text) for name, text in rows if text), *((name, text_of(fact)) for name, fact in facts.items())]
+
+
+def replanned(event: Replanned) -> str:
+    """Why the number of steps has changed."""
+    pace = "slower" if event.total < event.before else "faster"
+    return f"note: the machine is {pace} than expected: {event.total:,} steps instead of {event.before:,} fit"
 
 
 def count(number: Any, what: str) -> str:
@@ -208,24 +220,33 @@ def batch(tokens: Any) -> str:
     return f"{tokens:,} tokens at a time" if isinstance(tokens, int) else ""
 
 
+def budget(minutes: Any) -> str:
+    return f"{minutes:g} minutes in all" if isinstance(minutes, float | int) else ""
+
+
+def every(steps: Any, seconds: Any) -> str:
+    about = f"at most {seconds:,.1f} s each" if isinstance(seconds, float) else ""
+    return join_words([f"every {steps:,} steps", about]) if isinstance(steps, int) else ""
+
+
 def estimate(planned: Planned, pace: Any) -> str:
-    steps = planned.total - planned.step
-    if planned.step:
-        return f"{steps:,} steps to go from step {planned.step:,}"
-    return f"about {duration(pace * steps)} ({pace * 1000:,.0f} ms a step)" if isinstance(pace, float) else ""
+    steps = max(0, planned.total - planned.step)
+    to_go = f"{steps:,} steps to go from step {planned.step:,}" if planned.step else ""
+    about = f"about {duration(pace * steps)} ({pace * 1000:,.0f} ms a step)" if isinstance(pace, float) else ""
+    return join_words([to_go, about])
 
 
-def measured(pairs: Any, run: Any) -> str:
+def measured(pairs: Any, run: Any, sentences: Any) -> str:
     """On what, and how."""
     if not isinstance(pairs, int):
         return ""
     if not pairs:
         return "nothing: no pairs are held out"
     training = getattr(run, "training", None)
-    some = min(pairs, getattr(training, "validation_sentences", pairs))
+    some = min(pairs, sentences if isinstance(sentences, int) else getattr(training, "validation_sentences", pairs))
     beam = getattr(training, "validation_beam", 1)
     how = f"beam {beam}" if beam > 1 else "greedily"
-    return f"loss of {pairs:,} pairs kept apart; {some:,} of them translated {how} for scores"
+    return f"loss of {min(pairs, LOSS_PAIRS * some):,} pairs kept apart; {some:,} of them translated {how} for scores"
 
 
 def join_words(parts: list[str]) -> str:

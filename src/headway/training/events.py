@@ -62,6 +62,23 @@ class Validated(Event):
 
 
 @dataclass(frozen=True)
+class Previewed(Validated):
+    """Weights that are published before the first validation, so that a run which is stopped leaves a model."""
+
+    name: ClassVar[str] = "preview"
+
+
+@dataclass(frozen=True)
+class Replanned(Event):
+    """The machine is slower or faster than expected: the number of steps has changed."""
+
+    name: ClassVar[str] = "replan"
+    total: int
+    before: int  # the number of steps until now
+    seconds_left: float
+
+
+@dataclass(frozen=True)
 class Saved(Event):
     name: ClassVar[str] = "checkpoint"
     path: str

@@ -17,6 +17,7 @@ from headway.training.averaging import Average
 from headway.training.divergence import Guard
 from headway.training.engine import Engine
 from headway.training.optimiser import moments, restore_moments
+from headway.training.pacing import FIRST_MODEL_SECONDS, Pacer
 from headway.training.ranks import Ranks
 from headway.training.recurrent_state import restore_state
 from headway.training.saver import Saver
@@ -37,11 +38,13 @@ class Progress:
     stale: int = 0  # validations since the best
     rate_factor: float = 1.0  # halved after a divergence
     seconds: float = 0.0  # spent training, over all starts
+    spent: float = 0.0  # the same with validating and saving
     rows: list[list[float]] = field(default_factory=list)  # numbers of the steps since the last line of the log
     guard: Guard = field(default_factory=Guard)
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> Progress:
+        facts = {"spent": facts.get("seconds", 0.0), **facts}  # checkpoints of earlier releases do not have it
         known = {name: facts[name] for name in cls.__dataclass_fields__}
         return cls(**{**known, "cursor": Cursor(**facts["cursor"]), "guard": Guard(**facts["guard"])})
 
@@ -62,7 +65,9 @@ class Job:
     ranks: Ranks
     stream: Stream  # of this rank
     progress: Progress = field(default_factory=Progress)
+    pacer: Pacer = field(default_factory=Pacer)
     scored: tuple[int, float] = (-1, 0.0)  # step and score of the last validation
+    previewed: bool = False  # whether weights were published before the first validation
 
     def rate(self, step: int) -> float:
         settings = self.settings
@@ -81,6 +86,12 @@ class Job:
     def late(self) -> bool:
         """Whether it is time for a checkpoint by the clock."""
         return self.settings.checkpoint_every is None and self.saver.seconds_ago > CHECKPOINT_SECONDS
+
+    @property
+    def unpublished(self) -> bool:
+        """Whether the run has lasted long enough to leave a model, and has left none."""
+        waiting = self.progress.best is None and not self.previewed
+        return waiting and self.pacer.spent > FIRST_MODEL_SECONDS
 
     @property
     def sound(self) -> bool:
@@ -115,12 +126,18 @@ class Job:
         return {name: gathered(group) for name, group in groups.items()}
 
     def facts(self) -> dict[str, Any]:
+        self.progress.spent = self.pacer.spent
         return {**asdict(self.progress), "total": self.total, "seed": self.seed, "with": self.circumstances()}
 
     def circumstances(self) -> dict[str, Any]:
         """What else the last bits of the numbers depend on."""
         device, threads = self.engine.device.type, torch.get_num_threads()
         return {"processes": self.ranks.world, "device": device, "threads": threads, "torch": torch.__version__}
+
+    def resume(self, checkpoint: Checkpoint) -> list[str]:
+        """Go on from a checkpoint of an earlier start; the notes say what is different now."""
+        self.restore(checkpoint)
+        return [note] if (note := self.changes(checkpoint)) else []
 
     def restore(self, checkpoint: Checkpoint) -> None:
         if checkpoint.facts["seed"] != self.seed:
@@ -134,6 +151,8 @@ class Job:
         self.average.restore(checkpoint.tensors("average"), self.weights())
         self.restore_recurrent_state(checkpoint)
         self.progress = Progress.from_json(checkpoint.facts)
+        self.pacer.spent = max(self.pacer.spent, self.progress.spent)
+        self.total = self.pacer.rewind(self.progress.step) or self.total
         self.saver.mark(self.progress.step)
 
     def restore_recurrent_state(self, checkpoint: Checkpoint) -> None:

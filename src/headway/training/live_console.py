@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.text.unicode import plain
-from headway.training.console import Clock, Silence, duration, now, plan_rows
-from headway.training.events import Ended, Event, Noted, Planned, Stepped, Validated
+from headway.training.console import Clock, Silence, duration, now, plan_rows, replanned
+from headway.training.events import Ended, Event, Noted, Planned, Replanned, Stepped, Validated
 
 BARS = "▁▂▃▄▅▆▇█"
 TIMES_A_SECOND = 4
@@ -71,6 +71,8 @@ class Screen(Silence):
             self.losses.append(event.loss)
         elif isinstance(event, Validated):
             self.keep(event)
+        elif isinstance(event, Replanned):
+            self.notes.append(replanned(event).removeprefix("note: "))
         elif isinstance(event, Noted):
             self.notes.append(plain(event.text))
         elif isinstance(event, Ended):

@@ -11,9 +11,10 @@ from headway.errors import STOPPED_BY_SIGTERM, DivergedError
 from headway.storage.weights import load_weights
 from headway.training.divergence import Diverging
 from headway.training.engine import seed_of
-from headway.training.events import Ended, Event, Noted, Saved, Validated
+from headway.training.events import Ended, Event, Noted, Previewed, Replanned, Saved, Validated
 from headway.training.job import Job
 from headway.training.meter import Meter
+from headway.training.pacing import Decision
 from headway.training.signals import StopRequest
 from headway.training.task import Batch, Validation
 
@@ -30,26 +31,63 @@ def train(job: Job, stop: StopRequest) -> Iterator[Event]:
             break
         except Diverging as reason:
             yield from go_back(job, str(reason))
+    if not job.finished and job.progress.best is None and job.progress.step and job.sound:
+        yield preview(job)
     yield end(job, stop)
 
 
 def attempt(job: Job, stop: StopRequest) -> Iterator[Event]:
     """The training algorithm, from the step the job stands at."""
     meter, on_cuda = Meter(job), job.engine.device.type == "cuda"
+    job.pacer.start()
     if job.progress.step == 0:  # a disk that is too small should say so now, and not after an hour
         yield from save(job, meter)
     with Prefetch(job.stream.iterate(job.progress.cursor), AHEAD, pin=on_cuda) as batches:
         while not job.finished:
             meter.start()
             some = [next(batches) for _ in range(job.settings.accumulate)]
-            tokens, stopping, late = job.ranks.sum(sum(b.tokens for b in some), bool(stop), job.late)
+            tokens, stopping, *clocks = job.ranks.sum(sum(b.tokens for b in some), bool(stop), *by_the_clock(job))
             if stopping:
                 break
             step(job, meter, some, tokens)
             yield from report(job, meter)
-            if late or due(job, job.settings.checkpoint_every):
-                yield from save(job, meter, must=job.finished)
+            yield from keep_time(job, meter, *map(bool, clocks))
         yield from save(job, meter)
+
+
+def by_the_clock(job: Job) -> tuple[bool, bool, bool]:
+    """What is due by the clock of the first process: a checkpoint, a first model, another number of steps."""
+    return job.late, job.ranks.first and job.unpublished, job.ranks.first and job.pacer.due
+
+
+def keep_time(job: Job, meter: Meter, late: bool, unpublished: bool, slow_or_fast: bool) -> Iterator[Event]:
+    """Save, publish a first model and change the number of steps, where it is time for it."""
+    if unpublished and job.progress.best is None and job.sound:
+        yield preview(job)
+    if late or due(job, job.settings.checkpoint_every):
+        yield from save(job, meter, must=job.finished)
+    job.pacer.lap()
+    if not job.finished:
+        yield from replan(job, slow_or_fast)
+
+
+def replan(job: Job, review: bool) -> Iterator[Event]:
+    """Change the number of steps so that the run ends in time, or as an earlier start of it decided at this step."""
+    pacer, step, before = job.pacer, job.progress.step, job.total
+    repeated = pacer.repeat(step)
+    if repeated is not None:
+        job.total = repeated
+    elif review:
+        fitting = pacer.review(step, job.total, job.settings.validate_every) if job.ranks.first else 0
+        job.total = int(job.ranks.sum(fitting)[0])
+    if job.total == before:
+        return
+    if repeated is None and pacer.budget is not None:
+        pacer.budget = pacer.budget.decide(Decision(step, job.total))
+        if job.ranks.first:
+            pacer.budget.write(job.saver.checkpoints.folder)
+    left = pacer.budget.seconds - pacer.spent if pacer.budget else 0.0
+    yield Replanned(step, job.total, before, round(left, 1))
 
 
 def step(job: Job, meter: Meter, batches: list[Batch], tokens: float) -> None:
@@ -74,8 +112,11 @@ def report(job: Job, meter: Meter) -> Iterator[Event]:
         yield meter.read()
         yield from out_of_memory(job)
     meter.stop()
+    job.pacer.stepped()
     if due(job, job.settings.validate_every):
-        yield validate(job)
+        event = validate(job)
+        job.pacer.validated()
+        yield event
 
 
 def out_of_memory(job: Job) -> Iterator[Event]:
@@ -90,16 +131,28 @@ def out_of_memory(job: Job) -> Iterator[Event]:
 
 def validate(job: Job) -> Event:
     """Measure the weights that would be published now."""
-    progress, weights, result = job.progress, job.published(), Validation({})
-    if job.ranks.first:
-        load_weights(job.mirror, weights)
-        result = job.task.validate(job.mirror, job.engine.device)
+    progress, result = job.progress, measure(job)
     score = watched(result.scores, job.settings.best_metric, progress.step) if job.ranks.first else 0.0
     score = job.ranks.sum(score)[0]
     better = progress.best is None or score > progress.best
     progress.best, progress.stale = (score, 0) if better else (progress.best, progress.stale + 1)
     job.scored = (progress.step, score)
     return Validated(progress.step, result.scores, result.sample, better, result.facts, result.attention)
+
+
+def measure(job: Job) -> Validation:
+    """Validate the averaged weights on the first process. All processes ask at once."""
+    weights = job.published()
+    if not job.ranks.first:
+        return Validation({})
+    load_weights(job.mirror, weights)
+    return job.task.validate(job.mirror, job.engine.device)
+
+
+def preview(job: Job) -> Previewed:
+    """The weights as they are now, measured. Training goes on as if this had not happened."""
+    found, job.previewed = measure(job), True
+    return Previewed(job.progress.step, found.scores, found.sample, True, found.facts, found.attention)
 
 
 def watched(scores: dict[str, float], metric: str, step: int) -> float:
@@ -161,6 +214,10 @@ def nothing_left(job: Job) -> str:
     stale = job.progress.stale
     if job.out_of_patience:
         done, more = f"{stale} validations brought no better score", f"--set training.patience={2 * stale}"
+    elif job.pacer.budget is not None:
+        minutes = job.pacer.budget.seconds / 60
+        done = f"the budget of {minutes:g} minutes is used up, with {job.progress.step} steps"
+        more = f"--minutes {2 * minutes:g}"
     else:
         done, more = f"all {job.total} steps are done", f"--steps {2 * job.total}"
     return f"nothing is left to do: {done}; to go on, give more, for example {more}"

@@ -68,7 +68,7 @@ class Constant:
 Schedule = Noam | InverseRoot | Cosine | Constant
 
 
-def settled(schedule: Schedule, total: int) -> Schedule:
+def with_warmup(schedule: Schedule, total: int) -> Schedule:
     """The schedule with its warm-up fixed for a run of `total` steps. It stays so if the run is made longer later."""
     if not isinstance(schedule, InverseRoot) or schedule.max_warmup_share is None:
         return schedule

@@ -12,6 +12,8 @@ from headway.training.objectives import AnyObjective, TeacherForcing
 from headway.training.optimiser import Adam, Muon, Optimiser
 from headway.training.schedules import InverseRoot, Schedule
 
+LOSS_PAIRS = 20  # pairs whose loss is measured, at most, for each sentence that a validation translates
+
 
 @dataclass(frozen=True)
 class Training:

@@ -33,6 +33,7 @@ from headway.text.sampling import Resampler
 from headway.text.vocabulary import BOS, EOS
 from headway.training.forward_pass import ForwardPass, Predictions, VocabularyPredictions
 from headway.training.plan import propose
+from headway.training.settings import LOSS_PAIRS
 from headway.training.task import Stream, Validation
 
 
@@ -169,8 +170,9 @@ class TranslationTask:
         assert isinstance(model, EncoderDecoder)
         if not self.dev:
             return Validation({})
-        scores = {"loss": self.dev_loss(model, device)}
-        some = share_of(self.dev, self.setup.training.validation_sentences)
+        sentences = self.setup.training.validation_sentences
+        scores = {"loss": self.dev_loss(model, share_of(self.dev, LOSS_PAIRS * sentences), device)}
+        some = share_of(self.dev, sentences)
         outputs = self.translate(model, some, device)
         references = [pair.target for pair in some]
         language = self.data.target_language
@@ -180,11 +182,11 @@ class TranslationTask:
         looked = attending(model, self.tokenizers, self.source_ids(some[shown]), outputs[shown], device)
         return Validation({name: round(value, 5) for name, value in scores.items()}, sample, attention=looked)
 
-    def dev_loss(self, model: EncoderDecoder, device: torch.device) -> float:
-        """Cross-entropy per token, unsmoothed, over all validation pairs."""
+    def dev_loss(self, model: EncoderDecoder, dev: list[Pair], device: torch.device) -> float:
+        """Cross-entropy per token, unsmoothed."""
         longest, encode = self.data.longest, self.tokenizers.target.encode
-        sources = [self.source_ids(pair) for pair in self.dev]
-        targets = [encode(pair.target)[:longest] for pair in self.dev]
+        sources = [self.source_ids(pair) for pair in dev]
+        targets = [encode(pair.target)[:longest] for pair in dev]
         total, count = 0.0, 0
         for pack in packs([max(len(s), len(t) + 1) for s, t in zip(sources, targets, strict=True)], 8192, 512):
             source = pad_rows([sources[i] for i in pack], device)
