@@ -6,6 +6,9 @@ copies of the logits in single precision, and twenty with R-Drop; moving them is
 module is imported only where Triton is installed.
 """
 
+# pyright: basic, reportMissingImports=false
+# The language of Triton kernels has no types.
+
 from __future__ import annotations
 
 from functools import cache

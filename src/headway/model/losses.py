@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -57,7 +57,8 @@ def chunked_cross_entropy(
     of both passes plus `r_drop` times the symmetric KL divergence of their distributions (Liang et al. 2021).
     """
     wanted, passes = labels.flatten().contiguous(), hidden.reshape(2 if r_drop else 1, -1, hidden.size(-1))
-    total, nll = _ChunkedCrossEntropy.apply(passes, weight, bias, wanted, smoothing, r_drop)
+    apply = cast("Callable[..., tuple[Tensor, Tensor]]", _ChunkedCrossEntropy.apply)  # pyright: ignore[reportUnknownMemberType]
+    total, nll = apply(passes, weight, bias, wanted, smoothing, r_drop)
     return Loss(total, nll, (wanted != PAD).sum())
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from torch import nn
 
+from headway.engines.cuda import indexed_attention
 from headway.engines.cuda.states import Fixed, Indexed
 from headway.model.attention import Attention
 from headway.model.blocks import DecoderBlock
@@ -19,9 +20,9 @@ from headway.model.models import EncoderDecoder
 from headway.model.states import State
 
 try:  # on machines with Triton
-    from headway.engines.cuda.indexed_keys import slot_attention
+    from headway.engines.cuda import indexed_keys
 except ImportError:
-    from headway.engines.cuda.indexed_attention import slot_attention
+    indexed_keys = None
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -46,7 +47,8 @@ class IndexedKernel(FusedKernel):
     def forward(self, q: Queries, k: KeysOf, v: KeysOf, mask: Mask, bias: Bias, state: State) -> Queries:
         if not isinstance(state, Indexed) or mask.q_pos is None:
             return super().forward(q, k, v, mask, bias, state)
-        return slot_attention(q, k, v, mask.q_pos, state.origin, self.scale)
+        module = indexed_keys if q.is_cuda and indexed_keys is not None else indexed_attention
+        return module.slot_attention(q, k, v, mask.q_pos, state.origin, self.scale)
 
 
 def with_step_kernels(model: EncoderDecoder, indexed: bool) -> EncoderDecoder:

@@ -20,7 +20,7 @@ from headway.model.states import State
 try:  # on machines with Triton; imported here, as torch.compile cannot follow an import
     from headway.model.kernels.short_sequences import LARGEST, LONGEST, short_attention
 except ImportError:
-    LARGEST, LONGEST, short_attention = 0, 0, None
+    LARGEST, LONGEST, short_attention = 0, 0, None  # pyright: ignore[reportConstantRedefinition]
 
 LONGEST_WRITTEN_OUT = 256  # keys; beyond, the fused kernel's forward wins
 

@@ -5,6 +5,9 @@ reads a head's queries, keys and values straight from the projection, and backwa
 Imported only where Triton is (see `fused.py`).
 """
 
+# pyright: basic, reportMissingImports=false
+# The language of Triton kernels has no types.
+
 from __future__ import annotations
 
 import torch
