@@ -9,7 +9,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).parent.parent / "docs"
 sys.path.insert(0, str(DOCS))
-rooms = importlib.import_module("rooms")
+rooms, code_measures = (importlib.import_module(name) for name in ("rooms", "code_measures"))
 sys.path.remove(str(DOCS))
 
 
@@ -63,3 +63,10 @@ def test_pages_show_the_rooms_as_they_are() -> None:
     shown = (DOCS / "architecture.md").read_text(encoding="utf-8")
     without_lines = re.sub(r"\| [\d,]+ \|", "| |", shown)
     assert re.sub(r"\| [\d,]+ \|", "| |", rooms.table()) in without_lines
+
+
+def test_no_function_outgrows_its_page() -> None:
+    """What is longer, or takes more parameters, lacks a seam. GPU kernels take every pointer and stride by itself."""
+    found = code_measures.measure(rooms.PACKAGE)
+    assert found.longest[0] <= 60, found.longest
+    assert found.most_parameters[0] <= 8, found.most_parameters
