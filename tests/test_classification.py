@@ -277,7 +277,7 @@ def test_texts_that_are_cut_are_told_at_prediction(tmp_path: Path, trained: tupl
     ("given", "said"),
     [
         ({"limit": 3}, "--limit: for translators"),
-        ({"output": Path("o"), "resamples": 10}, "--output, --resamples: for translators"),
+        ({"output": Path("o"), "resamples": 10}, "--resamples, --output: for translators"),
         ({"source": Path("y.tsv")}, "x.tsv and --source y.tsv: name the test files once"),
     ],
 )

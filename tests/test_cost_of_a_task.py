@@ -17,7 +17,7 @@ import json, sys
 from pathlib import Path
 from typer.testing import CliRunner
 from headway.cli import app
-from headway.serve.model_handlers import Desk
+from headway.serve.model_handlers import ModelHandlers
 
 def call(*words):
     result = CliRunner().invoke(app, list(words), env={"COLUMNS": "160"})
@@ -33,9 +33,9 @@ found = {
     "saved": call("look", "trace.json"),
 }
 options = {"device": "cpu", "engine": "auto", "precision": "auto", "workers": 1}
-desk = Desk({"model": Path("model")}, options, print)
-found["facts"] = desk.facts()[0]
-found["served"] = desk.answer({"act": "predict", "model": "model", "texts": ["a dog"]}, lambda: False)
+handlers = ModelHandlers({"model": Path("model")}, options, print)
+found["facts"] = handlers.facts()[0]
+found["served"] = handlers.answer({"act": "predict", "model": "model", "texts": ["a dog"]}, lambda: False)
 Path("found.json").write_text(json.dumps(found))
 """
 RUN = """

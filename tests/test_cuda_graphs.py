@@ -10,7 +10,7 @@ import torch
 
 import corpora
 from graph_replay import NotRecordable, Tape, TapedEngine
-from headway.runs.trainer import Trainer
+from headway.runs import assemble
 from headway.training.engine import Engine
 from headway.training.events import Saved
 from headway.training.signals import StopRequest
@@ -19,7 +19,7 @@ from recorded_runs import KINDS, TRAINING, trainer
 
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on trainers record; the captured engine asks CUDA for its random state."""
-    monkeypatch.setattr(Trainer, "engine_kind", lambda *_: TapedEngine)
+    monkeypatch.setattr(assemble, "engine_kind", lambda *_: TapedEngine)
     monkeypatch.setattr(torch.cuda, "get_rng_state", lambda _: torch.get_rng_state())
     monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, _: torch.set_rng_state(state))
 

@@ -296,7 +296,7 @@ def test_every_kind_of_odd_line_is_counted(paths: tuple[Path, Path]) -> None:
         "escaped characters such as &amp; and &apos;": 52,
         "text that is already split into subwords": 53,
         "duplicate pairs": 72,
-        f"{paths[0]}: lines in Cyrillic letters, the others are Latin": 63,
+        f"{paths[0]}: lines in Cyrillic letters, while the others are Latin": 63,
     }
     assert {title: (found[title].count, line_of(found[title])) for title in one} == {t: (1, n) for t, n in one.items()}
     assert found["lines blank on one side only"].count == 2

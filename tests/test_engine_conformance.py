@@ -11,8 +11,6 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
 import pytest
@@ -54,7 +52,7 @@ def open_cuda(design: EncoderDecoderDesign, model: EncoderDecoder) -> Engine:
 
 def open_ctranslate2(design: EncoderDecoderDesign, model: EncoderDecoder) -> Engine:
     pytest.importorskip("ctranslate2")
-    return ctranslate2.CTranslate2Engine(model, design, "fp32", Path(mkdtemp()), workers=1)
+    return ctranslate2.CTranslate2Engine(model, design, "fp32", workers=1)
 
 
 class Kind(NamedTuple):

@@ -408,11 +408,11 @@ def test_a_converted_model_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 
-def test_sources_that_it_would_cut_go_to_the_model(tmp_path: Path) -> None:
+def test_sources_that_it_would_cut_go_to_the_model() -> None:
     pytest.importorskip("ctranslate2")
     design = EncoderDecoderDesign(width=16, heads=1, encoder_layers=1, decoder_layers=1)
     model = build_model(design)
-    engine = CTranslate2Engine(model, design, "fp32", tmp_path, workers=1)
+    engine = CTranslate2Engine(model, design, "fp32", workers=1)
     limits = Limits(ratio=0.0, extra=2)
     for source in (sources(2, 1100), sources(2, 5).masked_fill(sources(2, 5) == EOS, 7)):  # too long; without an end
         assert_same(engine.translate(source, Greedy(limits=limits)), Greedy(limits=limits)(model, source))

@@ -117,7 +117,7 @@ def test_a_corpus_knows_all_its_teachers(folders: list[Path], typed: Typed) -> N
         (("--with", "nowhere"), "nowhere is not a folder"),
         (("--with", "OTHER", "--engine", "native"), "engine is 'native', but several models write together by torch"),
         (("--with", "OTHER", "--precision", "int8"), "precision is 'int8', but several models write together by fp32"),
-        (("--with", "OTHER", "--trace", "trace.jsonl"), "--trace looks into one model"),
+        (("--with", "OTHER", "--trace", "trace.jsonl"), "--trace shows one model; leave --with out"),
     ],
 )
 def test_mistakes_are_one_line(folders: list[Path], typed: Typed, words: tuple[str, ...], said: str) -> None:

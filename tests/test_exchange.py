@@ -469,9 +469,9 @@ def test_sentences_come_from_the_file_the_log_or_the_vocabulary(tmp_path: Path) 
 
 def test_the_command_tells_how_it_went(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("ctranslate2")
-    export(model_folder, "ctranslate2", tmp_path / "out")
+    export(model_folder, to="ctranslate2", out=tmp_path / "out")
     count = len(probes(PIECES))
-    assert f"{count} of {count} sentences translated alike" in capsys.readouterr().err
+    assert f"{count} of {count} sentences translated identically" in capsys.readouterr().err
 
 
 def test_every_kind_of_part_is_tried_or_refused() -> None:

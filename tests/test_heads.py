@@ -147,5 +147,5 @@ def test_the_command_writes_a_table_and_files(tmp_path: Path) -> None:
     assert len(told["heads"]) == 4 * (1 + 2 * 2) and told["sentences"] == 3
     assert (tmp_path / "h.png").read_bytes().startswith(b"\x89PNG")
     target.write_text("one\n")
-    with pytest.raises(UsageError, match="they must be as many"):
+    with pytest.raises(UsageError, match="has 3 lines and .* has 1; they must be equal"):
         run(folder, "--source", source, "--target", target)

@@ -425,17 +425,17 @@ def test_an_import_that_says_something_else_is_refused(
 
 
 def test_a_model_that_is_there_stays(theirs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import_(theirs, tmp_path / "ours")
+    import_(theirs, out=tmp_path / "ours")
     assert "scores of" in capsys.readouterr().err
     before = (tmp_path / "ours" / "headway.json").read_bytes()
     with pytest.raises(UsageError, match="--force"):
-        import_(theirs, tmp_path / "ours")
+        import_(theirs, out=tmp_path / "ours")
     assert (tmp_path / "ours" / "headway.json").read_bytes() == before
-    import_(theirs, tmp_path / "ours", force=True)
+    import_(theirs, out=tmp_path / "ours", force=True)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match="something else"):
-        import_(theirs, tmp_path / "mine", force=True)
+        import_(theirs, out=tmp_path / "mine", force=True)
 
 
 def test_the_licence_is_carried_over(theirs: Path, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = publish(place / "model", trained())
     (folder / "state").mkdir()
     (folder / "metrics.jsonl").write_text("")
-    export(folder, "headway-int8", place / "copy")
+    export(folder, to="headway-int8", out=place / "copy")
     return folder, place / "copy"
 
 

@@ -92,15 +92,15 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_toy_is_learned(counter: Path) -> None:
     """What follows a letter is certain; only where a line ends is not."""
     model = opened(counter)
-    greedy = model.with_options(GenerationOptions(max_new_tokens=4, temperature=0.0))
+    greedy = model.with_options(max_new_tokens=4, temperature=0.0)
     assert greedy.write("cde") == "fghi"
     assert [one.text[:2] for one in greedy.predict(["ab", "efg"])] == ["cd", "hi"]
 
 
 def test_drawing_is_repeated_by_its_seed(counter: Path) -> None:
     model = opened(counter)
-    manner = GenerationOptions(max_new_tokens=40, temperature=1.0, top_p=0.95, seed=4)
-    texts = [model.with_options(manner).write("ab") for _ in range(2)]
+    manner = {"max_new_tokens": 40, "temperature": 1.0, "top_p": 0.95, "seed": 4}
+    texts = [model.with_options(**manner).write("ab") for _ in range(2)]
     assert texts[0] == texts[1] and "\n" in texts[0]
 
 

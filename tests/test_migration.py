@@ -110,7 +110,7 @@ def test_a_folder_of_a_newer_version_is_refused_in_one_line(old: Path, change: s
         path = old / "tagger" / "headway.json"
         facts = json.loads(path.read_text(encoding="utf-8")) | {"format": 99}
         path.write_text(json.dumps(facts), encoding="utf-8")
-        wanted = r"has format 99 of headway .* reads up to format 2: install the newer headway"
+        wanted = r"has format 99 of headway .* reads formats up to 2: install the newer headway"
     with pytest.raises(UsageError, match=wanted) as refused:
         open_model(Path("tagger"), "cpu")
     assert "\n" not in str(refused.value)

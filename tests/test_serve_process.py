@@ -219,7 +219,7 @@ def test_mistakes_are_one_line(
             (["translate"], "name a model folder: this package comes without a model"),
             (["serve", tmp_path, "--host", "0.0.0.0"], "--make-key FILE"),
             (["serve", tmp_path, "--port", port], "cannot listen there"),
-            (["serve", tmp_path, "--port", 70000], "--port is from 0 to 65535"),
+            (["serve", tmp_path, "--port", 70000], "port is 70000; it must be from 0 to 65535"),
             (["serve", tmp_path, "--key-file", tmp_path / "none"], "cannot be read"),
             (["serve", tmp_path, "--url-prefix", "x/"], "it begins with /"),
             (["serve", tmp_path, "--port", 0], "has no headway.json"),

@@ -178,7 +178,7 @@ def test_look_writes_all_files_and_draws_them_again(folder: Path, tmp_path: Path
         ((), "give a sentence"),
         (("a dog", "--ablate", "decoder.9.cross.0"), "no layer"),
         (("a dog", "--ablate", "third"), "write stack"),
-        (("a dog", "--edit", "first"), "write place=piece"),
+        (("a dog", "--edit", "first"), "write position=token"),
         (("a dog", "--to", "xx"), "language 'xx'"),
         (("none.json",), "cannot be read"),
         (("--embeddings", "--words", "dog," * 3000), "at most 2000"),

@@ -292,7 +292,7 @@ def test_a_model_is_durable_before_its_facts_are_and_the_facts_at_the_end(
 
 @pytest.mark.parametrize("name", [*SPECIAL_PIECES, "<2de>", "<0x41>"])
 def test_a_special_piece_cannot_be_asked_for_as_a_piece(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name!r} is the name of a special piece"):
+    with pytest.raises(ValueError, match=f"{name!r} is the name of a special token"):
         Subword(pieces=(name,))
 
 

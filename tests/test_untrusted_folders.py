@@ -169,6 +169,6 @@ def test_trials_of_files_run_nothing_of_the_current_folder(
     monkeypatch.chdir(stranger)
     assert load_pickle(tmp_path / "pytorch_model.bin")["weight"].tolist() == [1.0, 1.0]
     assert len(Tokenizers.load(Path()).source) > 100
-    with pytest.raises(UsageError, match="wrote no scores"):
+    with pytest.raises(UsageError, match="its scores cannot be read"):
         run_comet(f"{sys.executable} -c 'import queue'", ["a"], ["b"], ["c"])
     assert ran(stranger) == ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from headway.tasks.base import Loaded, OpenOptions, Plain, Prediction, Predictor
 from headway.tasks.material import kept, place_of
 from headway.text.tokenizer import Tokenizer, Tokenizers
 from headway.text.vocabulary import BOS, EOS
+from headway.training.forward_pass import ForwardPass, Predictions, Sums
 from headway.training.plan import propose_encoder
 from headway.training.task import Stream, Validation
 
@@ -67,7 +68,7 @@ class Parity:
     kind: Literal["parity"] = "parity"
 
     def propose(self, given: dict[str, Any], data: Data | Files, device: torch.device) -> dict[str, Any]:
-        return propose_encoder(given, 100, device, {"training": {"watch": "accuracy"}})
+        return propose_encoder(given, 100, device, {"training": {"best_metric": "accuracy"}})
 
     def look(self, data: Data | Files, force: bool, seed: int) -> list[str]:
         return []
@@ -89,15 +90,33 @@ class Parity:
         return ParityPredictor(model.to(loaded.device), tokenizer, loaded.device)
 
 
-class Objective(nn.Module):
-    def __init__(self, model: TextClassifier) -> None:
-        super().__init__()
-        self.model = model
+class ParityBatch(NamedTuple):
+    pieces: Tensor
+    wanted: Tensor
 
-    def forward(self, pieces: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        real = pieces[:, 0] == BOS  # a dummy row has no begin
-        nll = (F.cross_entropy(self.model(pieces).float(), wanted, reduction="none") * real).sum()
-        return nll, nll.detach(), real.sum()
+
+@dataclass(frozen=True)
+class ParityPredictions:
+    scores: Tensor
+    wanted: Tensor
+    real: Tensor  # False for the rows that only fill the batch up
+
+    def loss(self, label_smoothing: float) -> Sums:
+        costs, nll = (
+            (
+                F.cross_entropy(self.scores.float(), self.wanted, reduction="none", label_smoothing=share) * self.real
+            ).sum()
+            for share in (label_smoothing, 0.0)
+        )
+        return costs, nll.detach(), self.real.sum()
+
+
+class ParityForward(ForwardPass):
+    batch: ClassVar[type] = ParityBatch
+
+    def forward(self, batch: ParityBatch) -> Predictions:
+        real = batch.pieces[:, 0] == BOS  # a dummy row has no begin
+        return ParityPredictions(self.model(batch.pieces), batch.wanted, real)
 
 
 class ParityTask:
@@ -122,9 +141,9 @@ class ParityTask:
     def build(self) -> TextClassifier:
         return self.settings.build(self.setup.design, len(self.tokenizers.source))
 
-    def objective(self, model: nn.Module) -> nn.Module:
+    def forward_pass(self, model: nn.Module) -> ForwardPass:
         assert isinstance(model, TextClassifier)
-        return Objective(model)
+        return ParityForward(model)
 
     def stream(self, rank: int, world: int) -> Stream:
         ones = np.ones_like(self.pieces.lengths)

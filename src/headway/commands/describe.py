@@ -98,7 +98,7 @@ def shapes_in(weights: Path) -> dict[str, list[int]]:
         with safe_open(weights, framework="pt") as file:
             return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
-        raise UsageError(f"{weights} is not a sound safetensors file: {error}") from None
+        raise UsageError(f"{weights} is not a valid safetensors file: {error}") from None
 
 
 def trained_model(table: dict[str, Any], folder: Path, design: Any) -> Any:

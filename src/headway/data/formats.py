@@ -204,7 +204,7 @@ def _say_columns(count: int, chosen: tuple[int, int] | None) -> str:
     found = f"{count} column{'s' * (count != 1)}"
     if chosen:
         return f"{found}, column {max(chosen) + 1} is wanted"
-    more = " (choose two with --fields 1,2)" if count > 2 else ""
+    more = ' (choose two with --fields 1,2, or source_field = "1", target_field = "2")' if count > 2 else ""
     return f"{found}, 2 are wanted: source, tab, target{more}"
 
 

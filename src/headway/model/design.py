@@ -41,7 +41,9 @@ class EncoderDecoderDesign(Design):
         check_range("decoder_layers", self.decoder_layers, 1, LARGEST["layers"])
         self.read_layers()
         if self.tie_embeddings == "all" and self.inputs.kind != "tokens":
-            raise ValueError(f'tie = "all" needs token inputs, not {self.inputs.kind}; set tie = "output"')
+            raise ValueError(
+                f'tie_embeddings = "all" needs token inputs, not {self.inputs.kind}; set tie_embeddings = "output"'
+            )
         check_pair(self.positions, self.attention, self.size(), causal=True)
         check_pair(self.positions, self.encoder_attention or self.attention, self.size(), causal=False)
         check_pair(NoPositions(), self.cross_attention, self.size(), causal=False)

@@ -32,6 +32,8 @@ from headway.serve.service import Service
 MOST_UNFINISHED = 8  # documents, of all clients
 PATIENCE = 3.0  # seconds that a question for the status waits for the end: a client comes back only after five
 
+BYTES = "application/octet-stream"
+
 
 class DocumentRequest(CommonFields):
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -170,6 +172,7 @@ def router(service: Service, interpreter: LanguageRouter, glossaries: Glossaries
     @routes.post(
         "/{document_id}/result",
         response_class=FileResponse,
+        responses={200: {"content": {BYTES: {"schema": {"type": "string", "format": "binary"}}}}},
         openapi_extra=request_body(DocumentKeyRequest, *FORM_KINDS),
     )
     async def result(request: Request, document_id: str) -> FileResponse:
@@ -180,6 +183,6 @@ def router(service: Service, interpreter: LanguageRouter, glossaries: Glossaries
         if not job.result:
             raise Problem(503, "the document is not translated yet; ask for its status", 1)
         kept = jobs.shelf.get(job.result)
-        return FileResponse(kept.path, filename=kept.title, media_type="application/octet-stream")
+        return FileResponse(kept.path, filename=kept.title, media_type=BYTES)
 
     return routes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import PlainTextResponse, Response
+from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from headway.data.glossary import Glossary
@@ -18,6 +18,7 @@ from headway.serve.pivot_routing import Languages
 from headway.serve.problems import Problem
 
 MOST_DICTIONARIES = 100
+TSV = "text/tab-separated-values"
 Name = Annotated[str, Field(min_length=1, max_length=1024)]
 CodeAsked = Annotated[str, Query(min_length=1, max_length=64)]
 
@@ -142,13 +143,17 @@ def version_2(interpreter: LanguageRouter, glossaries: Glossaries) -> APIRouter:
         """One glossary without its entries."""
         return glossary_info(glossaries.get(request, glossary_id))
 
-    @routes.get("/{glossary_id}/entries", response_class=PlainTextResponse)
+    @routes.get(
+        "/{glossary_id}/entries",
+        response_class=Response,  # has no type of its own, which problems would take over
+        responses={200: {"content": {TSV: {"schema": {"type": "string"}}}}},
+    )
     async def entries(request: Request, glossary_id: str) -> Response:
         """The entries of a glossary, as rows that tabs divide."""
         found = glossaries.get(request, glossary_id)
         glossary_info(found)
         (terms,) = found.dictionaries.values()
-        return Response(print_entries(terms), media_type="text/tab-separated-values; charset=utf-8")
+        return Response(print_entries(terms), media_type=f"{TSV}; charset=utf-8")
 
     @routes.delete("/{glossary_id}", status_code=204)
     async def delete(request: Request, glossary_id: str) -> None:

@@ -10,6 +10,7 @@ from headway.model.feed_forward import Gelu, Relu, Swiglu, Swish
 from headway.model.kernels import Fused, Mixing, Softmax
 from headway.model.kernels.scores import Dot, ScaledDot
 from headway.model.norms import LayerNorm, RMSNorm
+from headway.model.plain_design import other_part
 from headway.model.positions import Alibi, Bucketed, Learned, NoPositions, Rotary, Sinusoidal
 from headway.model.residuals import DeepNorm, Post, Pre, ReZero
 from headway.search import Search
@@ -39,6 +40,8 @@ def unsupported_width(search: Search | None) -> str | None:
 def unsupported_design(design: Design) -> str | None:
     if not isinstance(design, EncoderDecoderDesign):
         return f"the kernel runs encoder-decoders, this is {design.__class__.__name__}"
+    if (part := other_part(design)) is not None:
+        return f"the kernel has no {part}"
     parts = [
         ("feed_forward", design.feed_forward, tuple(FEEDS)),
         ("residual", design.residual, tuple(PLACES)),

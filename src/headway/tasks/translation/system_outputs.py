@@ -6,12 +6,15 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from headway.engines import Chosen
 from headway.errors import UsageError
 from headway.reports.testset import Outputs, TestSet
 from headway.tasks.decoding_options import DecodingOptions
 from headway.tasks.model_options import ModelOptions
+
+if TYPE_CHECKING:  # this imports torch
+    from headway.engines import Chosen
 
 
 def translate_with(
