@@ -11,9 +11,9 @@ from torch import Tensor
 
 from headway.engines.base import as_beam, unsupported_search
 from headway.engines.cuda.captured_beam import CapturedBeam
-from headway.model.decoders import TransformerDecoder
 from headway.model.design import Design, EncoderDecoderDesign
 from headway.model.models import EncoderDecoder
+from headway.model.plain_design import other_part
 from headway.search import Beam, Hypothesis, Search
 from headway.search.logits_processors import LogitsProcessor
 
@@ -24,6 +24,8 @@ def unsupported(
     """Why a model of this design, or this search, cannot be recorded as CUDA graphs, or None if it can."""
     if not isinstance(design, EncoderDecoderDesign):
         return f"recorded steps are those of encoder-decoders, this is {design.__class__.__name__}"
+    if (part := other_part(design)) is not None:
+        return f"the recorded step has no {part}"
     return unsupported_search(search, logits_processors)
 
 
@@ -44,8 +46,7 @@ class CudaEngine:
         self, source: Int[Tensor, "b s"], search: Search, logits_processors: Sequence[LogitsProcessor] = ()
     ) -> list[list[Hypothesis]]:
         beam = as_beam(search)
-        recordable = isinstance(self.model.decoder, TransformerDecoder)
-        if beam is None or not recordable or unsupported(self.design, search, logits_processors):
+        if beam is None or unsupported(self.design, search, logits_processors):
             with self.busy, torch.cuda.device_of(self.model.head.weight):
                 return search(
                     self.model, source.to(self.model.head.weight.device, non_blocking=True), logits_processors
